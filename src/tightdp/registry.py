@@ -538,7 +538,9 @@ def _logistic(schema: Schema, *, target: str, **given: Any) -> Mechanism:
         return ObjectivePerturbation(schema, target=target, **given)
     for key in ("noise", "l1", "interval_share"):
         if given.get(key):
-            fail(f"`{key}` is for two classes: leave it out where there are more.")
+            only = "where there are more, its shape is the hull of every column"
+            rest = only if key == "noise" else "leave it out where there are more"
+            fail(f"`{key}` is for two classes: {rest}.")
         given.pop(key, None)
     return ClassPerturbation(schema, target=target, **given)
 

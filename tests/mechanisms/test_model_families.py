@@ -498,3 +498,13 @@ def test_a_smaller_mean_lowers_the_ridge_and_classes_of_two_agree_with_logistic(
     one = ObjectivePerturbation(class_schema(2, 500, 2), epsilon=1.0, noise_share=0.7)
     assert two.calibration.rate == pytest.approx(one.calibration.rate, rel=1e-9)
     assert two.calibration.ridge == pytest.approx(2 * one.calibration.ridge, rel=1e-6)
+
+
+def test_a_comparison_of_noises_says_that_several_classes_have_one():
+    """It asked to leave out what nobody had stated."""
+    from tightdp.compare import compare_noise
+    from tightdp.plans import request
+
+    asked = request("logistic_regression", class_schema(1, 50, 3), epsilon=1, target="y")
+    with pytest.raises(ParameterError, match="its shape is the hull of every column"):
+        compare_noise(asked)
