@@ -16,7 +16,7 @@ from tightdp.data.histograms import Histogram, group_cells, group_items, group_n
 from tightdp.data.regression_moments import Moments
 from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.statistics import Counts, Products, Statistic
-from tightdp.errors import check_choice, check_list, fail
+from tightdp.errors import check_choice, check_list, fail, quoted
 from tightdp.hypotheses import CONDITION, TESTS
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.class_regression import ClassPerturbation, several_classes
@@ -307,8 +307,15 @@ def _missing_rates(schema: Schema, given: Options, epsilon: Fraction) -> Mechani
     columns, by = given.get("columns"), given.get("by")
     stated = [columns] if isinstance(columns, str) else columns
     every = KINDS["missing_rate"].columns({}, check_schema(schema))
-    names = every if stated is None else check_list("columns", stated)
-    flagged = {name: MissingFlag(of=schema[name]) for name in names if name not in group_names(by)}
+    groups = group_names(by)
+    if stated is None:
+        names = [name for name in every if name not in groups]
+    else:
+        names = check_list("columns", stated)
+    both = [name for name in names if name in groups]
+    if both:
+        fail(f"`columns` and `by` must be distinct. Both have {quoted(both[0])}.")
+    flagged = {name: MissingFlag(of=schema[name]) for name in names}
     facts = schema.ruled({**schema.columns, **flagged})
     if by is None:
         return MeanMechanism(facts, list(flagged), epsilon=epsilon, **_shape(given))
