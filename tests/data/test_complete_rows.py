@@ -209,9 +209,7 @@ def test_a_rate_of_the_column_that_divides_the_rows_is_refused() -> None:
     facts = {"x": tdp.Interval(0, 9), "sex": tdp.Category(["f", "m"], other="f")}
     table = {"x": [1, None] * 5, "sex": ["f", "m"] * 5}
     schema = tdp.Schema(facts, rows=10)
-    with pytest.raises(
-        ParameterError, match="`columns` and `by` must be distinct. Both have 'sex'"
-    ):
+    with pytest.raises(tdp.ParameterError, match=r"must be distinct\. Both have 'sex'"):
         tdp.missing_rate(table, ["x", "sex"], by="sex", schema=schema, epsilon=1)
     found = tdp.missing_rate(table, by="sex", schema=schema, epsilon=1)  # by default all others
     assert found.names == ("rows | sex=f", "x | sex=f", "rows | sex=m", "x | sex=m")
