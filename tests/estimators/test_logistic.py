@@ -189,7 +189,9 @@ def test_a_key_gives_the_stored_fit_again(seed):
 # --- intervals -----------------------------------------------------------------------------------
 
 
-def inside_whole_and_cut(rows, epsilon, replicates, seed, *, interval_share=0.25, covariates=None):
+def inside_whole_and_cut(
+    rows, epsilon, replicates, seed, *, interval_share=0.25, covariates=None, assume=None
+):
     """Share of the parameters within their 95 % intervals, and within 0.6 of them."""
     rng, inside = source(seed), []
     for _ in range(replicates):
@@ -202,7 +204,7 @@ def inside_whole_and_cut(rows, epsilon, replicates, seed, *, interval_share=0.25
             interval_share=interval_share,
             random_state=int(rng.integers(2**31, 1)[0]),
         ).fit(x, y)
-        limits = model.conf_int(covariates=covariates)
+        limits = model.conf_int(covariates=covariates, assume=assume)
         middle, half = limits.mean(axis=1), np.diff(limits, axis=1)[:, 0] / 2
         far = np.abs(BETA - middle)
         inside.append([far <= half, far <= 0.6 * half])
@@ -215,17 +217,32 @@ def coverage(*args, **options):
 
 
 @pytest.mark.slow
-def test_intervals_cover_and_narrow_ones_are_caught(seed, monkeypatch):
+def test_intervals_cover_and_narrow_ones_are_caught(seed):
     # these tables are of the model: without the room for others the intervals are sharp
-    monkeypatch.setattr("tightdp.mechanisms.logistic_intervals._ROOM", 1.0)
+    sharp = {"assume": "stated model"}
     # 30 replicates of 7 intervals: a standard error of at most 0.018 around 0.93 to 0.98
-    whole, narrow = coverage(20_000, 0.5, 30, seed)
+    whole, narrow = coverage(20_000, 0.5, 30, seed, **sharp)
     assert whole >= 0.93 - 0.07
     assert narrow < 0.90
     public, _ = algorithm_3(source(seed + 1), 2000)
-    whole, narrow = coverage(20_000, 0.5, 30, seed, interval_share=0.0, covariates=public)
+    public_rows = {"interval_share": 0.0, "covariates": public}
+    whole, narrow = coverage(20_000, 0.5, 30, seed, **public_rows, **sharp)
     assert whole >= 0.93 - 0.07
     assert narrow < 0.90
+
+
+def test_who_vouches_for_the_model_gets_shorter_intervals(seed):
+    x, y = algorithm_3(source(seed), 20_000)
+    model = tdp.LogisticRegression(
+        epsilon=4, bounds=(-1, 1), classes=[0, 1], interval_share=0.25, random_state=1
+    ).fit(x, y)
+    for public in (None, x[:500]):
+        room, exact = (model.conf_int(covariates=public, assume=a) for a in (None, "stated model"))
+        share = np.diff(exact, axis=1) / np.diff(room, axis=1)
+        assert (share > 0.6).all()
+        assert (share < 0.95).all()
+    with pytest.raises(ParameterError, match="stated model"):
+        model.conf_int(assume="equal variance")
 
 
 def test_intervals_count_what_pays_for_the_solver():

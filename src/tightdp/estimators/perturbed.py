@@ -53,6 +53,7 @@ class InformedIntervals(WithCoefficients[M]):
         simultaneous: bool = False,
         intercept: bool = False,
         covariates: TableLike | None = None,
+        assume: str | None = None,
     ) -> FloatArray:
         """Intervals for the coefficients of the population, rows (low, high).
 
@@ -75,9 +76,14 @@ class InformedIntervals(WithCoefficients[M]):
             Instead of a paid information matrix: public rows of the same population as the private
             ones. Intervals hold as far as that is true. For replace-one neighbours: how much the
             data say depends on the number of rows, which must be public.
+        assume : {"stated model"}, optional
+            Say that log odds (of counts, log means) are linear in the columns, as the model has it:
+            the sampling error is then that of the textbooks. By default there is room for half as
+            much again, since nothing that is released can check it.
         """
         level, _ = self._asked(confidence, covers)
-        found = self._cloud(covariates).intervals(missed(level), simultaneous=simultaneous)
+        cloud = self._cloud(covariates, assume)
+        found = cloud.intervals(missed(level), simultaneous=simultaneous)
         if not self.fit_intercept:
             found = np.insert(found, 0, 0.0, axis=0)  # which is known
         return found if intercept else found[1:]
@@ -161,20 +167,21 @@ class InformedIntervals(WithCoefficients[M]):
             return None if self.schema_.neighbors is Neighbors.REPLACE_ONE else _NOT_COUNTED
         return SHARE_HELP if self._fitted.information is None else None
 
-    def _cloud(self, covariates: TableLike | None) -> Cloud:
+    def _cloud(self, covariates: TableLike | None, assume: str | None = None) -> Cloud:
         check_is_fitted(self, "release_")
         lacking = self._no_intervals(covariates)
         if lacking is not None:
             fail(lacking)
         if covariates is None:
-            return Cloud.paid(self._fitted, self.release_)
+            return Cloud.paid(self._fitted, self.release_, assume)
         if isinstance(covariates, str):
             fail(
                 "`covariates` must be a table of public rows. That columns fill their bounds "
                 "evenly and are not correlated is no basis for intervals: buy them with "
                 "`interval_share`."
             )
-        return Cloud.assumed(self._fitted, self.release_, self._scaled_rows(covariates))
+        cells = self._scaled_rows(covariates)
+        return Cloud.assumed(self._fitted, self.release_, cells, assume)
 
 
 class PerturbedRegression(RegressorMixin, InformedIntervals[P]):  # type: ignore[misc]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tightdp.convex.margin_losses import MarginLoss, margins
 from tightdp.data.blocks import one_blas_thread
-from tightdp.errors import FloatArray, UndecidedError, fail
+from tightdp.errors import FloatArray, UndecidedError, check_choice, fail
 from tightdp.exact.lattice_bodies import BoxBody
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import LpBall
@@ -38,6 +38,8 @@ NOT_KNOWN = (
     "say how the log odds curve. More rows, a larger epsilon, a larger `interval_share`, fewer or "
     "less correlated columns, or bounds that the columns fill would help."
 )
+
+ASSUMPTIONS = ("stated model",)
 
 _SEED = 20_21
 _MOST_DRAWS, _FEWEST_DRAWS = 2000, 400  # wide matrices take longer
@@ -171,7 +173,8 @@ class Cloud:
         (a \cdot H^{-1} a)^{1/2} \quad \text{for all } w.
 
     V, the noise of H, and :math:`S \sim N(0, 9H/4)` are simulated: H is the covariance of S where
-    log odds are linear, and half as much spread again is room for rows where they are not. (Losses
+    log odds are linear, and half as much spread again is room for rows where they are not, which
+    ``assume="stated model"`` does without. (Losses
     of counts are divided by the largest one, Y, so that theirs is H / Y.) R is
     twice the root mean square of :math:`x \cdot d` over the rows, weighted by curvature: at most
     :math:`2 (d \cdot H d)^{1/2} / (\max_j H_{jj})^{1/2}`, since rows lie in the cube. A draw in
@@ -201,7 +204,9 @@ class Cloud:
     value: FloatArray
 
     @classmethod
-    def paid(cls, mechanism: ObjectivePerturbation, release: Release) -> Self:
+    def paid(
+        cls, mechanism: ObjectivePerturbation, release: Release, assume: str | None = None
+    ) -> Self:
         """With the information matrix of the release."""
         info, bits = mechanism.information, source(_SEED)
         assert info is not None
@@ -213,10 +218,16 @@ class Cloud:
             noise = cube.sample(count, rng=bits) / (unit * info.factor * info.resolution)
             return info.matrices(seen - noise)
 
-        return cls._simulate(mechanism, release, information, bits)
+        return cls._simulate(mechanism, release, information, bits, assume)
 
     @classmethod
-    def assumed(cls, mechanism: ObjectivePerturbation, release: Release, cells: FloatArray) -> Self:
+    def assumed(
+        cls,
+        mechanism: ObjectivePerturbation,
+        release: Release,
+        cells: FloatArray,
+        assume: str | None = None,
+    ) -> Self:
         """With public rows (scaled to [-1, 1]) of the same population as the private ones."""
         few = cells[:: 1 + len(cells) // _PUBLIC_ROWS]
         bits, rows = source(_SEED), mechanism.rows.design.rows(few)
@@ -231,7 +242,7 @@ class Cloud:
             weight *= mechanism.schema.rows / weight.sum(axis=1, keepdims=True) * curvature
             return np.array([(rows.T * one) @ rows for one in weight])
 
-        return cls._simulate(mechanism, release, information, bits)
+        return cls._simulate(mechanism, release, information, bits, assume)
 
     @classmethod
     def _simulate(
@@ -240,12 +251,16 @@ class Cloud:
         release: Release,
         information: Callable[[int], FloatArray],
         bits: RandomSource,
+        assume: str | None,
     ) -> Self:
+        if assume is not None:
+            check_choice("assume", assume, ASSUMPTIONS)
+        room = _ROOM if assume is None else 1.0
         width = len(mechanism.names)
         many = int(np.clip(_WORK / width**2, _FEWEST_DRAWS, _MOST_DRAWS))
         few = max(_TOGETHER // width**2, 1)
         counts = [min(few, many - start) for start in range(0, many, few)]
-        parts = [_moves(mechanism, release, information(count), bits) for count in counts]
+        parts = [_moves(mechanism, release, information(count), bits, room) for count in counts]
         low, high, noise_only = (np.concatenate(part) for part in zip(*parts, strict=True))
         return cls(low, high, noise_only, release.value[:width])
 
@@ -269,6 +284,7 @@ def _moves(
     release: Release,
     information: FloatArray,
     bits: RandomSource,
+    room: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Bounds on the true parameters, and the part of the noise, for draws of the information."""
     theta, linear = _scaled(mechanism, release), mechanism.rows.design.linear
@@ -276,7 +292,7 @@ def _moves(
     noise = KNormNoise(mechanism.ball, mechanism.calibration.rate).sample(count, rng=bits)
     last = KNormNoise(LpBall(len(theta), np.inf), 1.0).sample(count, rng=bits)
     last = last @ linear.T / (float(mechanism.output.rate) * mechanism.resolution)
-    score = _ROOM * mechanism.loss.spread * bits.normal((count, len(theta)))
+    score = room * mechanism.loss.spread * bits.normal((count, len(theta)))
     _, back, positive = cholesky_factors(information)
     lost = np.full((count - len(back), len(linear)), np.inf)  # draws that allow everything
     noise, last, score, information = (one[positive] for one in (noise, last, score, information))
