@@ -55,6 +55,19 @@ def test_a_new_user_gets_from_a_table_to_a_report(here, tightdp):
     assert tightdp("ledger", "verify", "survey.ledger", "--receipt", "out.json").code == 0
 
 
+def test_a_plan_stands_for_its_ledger_in_a_report(here, tightdp):
+    assert tightdp("release", "plan.toml").code == 0
+    (here / "survey.csv").unlink()  # the table is not needed
+    assert tightdp("report", "survey.ledger", "a.md").code == 0
+    assert tightdp("report", "plan.toml", "b.md").code == 0
+    assert (here / "a.md").read_text() == (here / "b.md").read_text()
+    assert tightdp("report", "plan.toml", "plan.toml").code == 2
+    (here / "plan.toml").write_text("[budget]\nepsilon = 1\n")
+    wrong = tightdp("report", "plan.toml", "c.md")
+    assert wrong.code == 2
+    assert "names no `ledger`" in wrong.err
+
+
 def test_every_release_that_a_new_plan_proposes_is_allowed(here, tightdp):
     """Also where the number of rows is private, and so there is no linear regression."""
     (here / "plan.toml").unlink()

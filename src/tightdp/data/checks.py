@@ -72,7 +72,10 @@ class ColumnCheck:
         if isinstance(self.rule, Date):
             return self._date_hint(best)
         if not self._written[best]:
-            return f"{self.name}: units and other texts are no numbers: clean them first."
+            return (
+                f"{self.name}: its unreadable cells count as missing, as marks such as '?' should. "
+                "Numbers with units and other texts are to be cleaned first."
+            )
         if best == len(_OTHER_MARKS):
             return (
                 f"{self.name}: {self._written[best]} of its unreadable cells are dates: a Date in "
