@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 import sys
 from typing import Any
 
@@ -53,6 +55,12 @@ def steps(rows: np.ndarray) -> np.ndarray:
 
 def step_sums(block):
     return steps(block.matrix()).sum(axis=0)
+
+
+def die_of_777(x):
+    if x == 777:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x
 
 
 @pytest.mark.filterwarnings("ignore")  # Spark's own
@@ -119,6 +127,23 @@ class TestSpark:
         monkeypatch.undo()
         tdp.sum(frame, ["x"], schema=schema, epsilon=1, ledger=ledger)
         assert ledger.remaining.epsilon == 0
+
+    def test_a_worker_that_dies_keeps_the_charge_and_publishes_nothing(self, spark, capfd):
+        functions = pytest.importorskip("pyspark.sql.functions")
+        whole = on_spark(spark, pa.table({"x": [1.0, 2.0, 777.0], "g": [0, 1, 1]}))
+        dying = whole.withColumn("x", functions.udf(die_of_777, "double")(functions.col("x")))
+        schema = Schema({"x": Interval(0, 999), "g": tdp.Category([0, 1], other=0)}, rows=3)
+        for number, by in enumerate((None, "g"), start=1):
+            with tdp.Ledger(epsilon=3) as ledger:
+                options = {} if by is None else {"by": by}
+                with pytest.raises(DataError) as caught:
+                    tdp.sum(dying, ["x"], schema=schema, epsilon=1, ledger=ledger, **options)
+                assert "777" not in str(caught.value), number
+                assert [row.state for row in ledger.history()] == ["burned"]
+                assert ledger.spent.epsilon == 1
+                tdp.sum(whole, ["x"], schema=schema, epsilon=1, ledger=ledger, **options)
+                assert ledger.spent.epsilon == 2
+        capfd.readouterr()
 
     def test_errors_say_nothing_about_cells(self, spark, capfd):
         frame = on_spark(spark, pa.table(canary_table()))
