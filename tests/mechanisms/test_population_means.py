@@ -43,7 +43,7 @@ FEW_ROWS = {"flags": (0.02, 2.0), "one in a hundred": (0.01, 1.0)}
 
 @pytest.mark.parametrize("kind", FEW_ROWS)
 def test_intervals_hold_where_a_few_rows_decide(kind, seed):
-    """Of a usual interval 0.93 and 0.87 hold: it is the planted fault."""
+    """The usual interval is the planted fault: by enumeration it holds 0.928 and 0.871."""
     share, value = FEW_ROWS[kind]
     rng, tables, rows = np.random.default_rng(seed), 2_000, 500
     counts, times = np.unique(rng.binomial(rows, share, tables), return_counts=True)
