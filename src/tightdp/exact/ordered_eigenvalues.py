@@ -237,7 +237,7 @@ def enclosed(uniforms: Uniforms) -> Fixed:
     size = len(values)
     # and the bits that fixed point loses, measured; where they are too few, nothing is returned
     tails = _tails(size, bits + size * size // 4 + 4 * size + 32, True)
-    rough = _tails(size, bits + size * size // 16 + 2 * size, False)
+    rough = _tails(size, bits + size * size // 16 + 3 * size + 16, False)
     # half of the bits are for points of small density, where U tells less about them
     step = 1 << tails.places - bits // 2 - 16
     chain: list[int] = []
