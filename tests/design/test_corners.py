@@ -18,8 +18,8 @@ from tightdp.design.certificate import Certificate
 from tightdp.design.closed_forms import noise_at_once
 from tightdp.design.designs import _solved, design_noise
 from tightdp.design.known_bounds import bound_at_once, core_bound, core_cells
-from tightdp.design.problem import NoiseProblem
-from tightdp.errors import TightdpError
+from tightdp.design.problem import NoiseProblem, degree_near_zero
+from tightdp.errors import TightdpError, UndecidedError
 
 TINY = 2**-40
 
@@ -93,6 +93,48 @@ def test_the_core_bound_is_what_its_formula_says():
         assert least * (1 - math.exp(-epsilon / 2)) < found < least
 
 
+def huber(x):
+    return x * x / 2 if abs(x) < 1 else abs(x) - 0.5
+
+
+@pytest.mark.parametrize(
+    ("loss", "most"),
+    [
+        (huber, 0.01),
+        (losses.threshold(1), 0.01),
+        (losses.power(0.5), 0.01),
+        (losses.piecewise_linear([-1, 0, 1], [1, 0, 1], (-2, 2)), 0.01),
+    ],
+    ids=["huber", "threshold", "root", "broken line"],
+)
+def test_losses_without_moments_have_noise_at_tiny_epsilon(loss, most):
+    """The law is listed cell by cell, because no formula has its loss."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # on a busy machine the gap is larger
+        design = design_noise(epsilon=0.002, delta=1e-5, loss=loss, time_limit=60)
+    assert design.gap <= most
+    assert design.certificate.verify()
+
+
+@pytest.mark.parametrize(
+    ("loss", "degree"), [(huber, 2.0), (abs, 1.0), (losses.power(1.5), 1.5), ("l2", 2.0)]
+)
+def test_the_power_of_a_loss_near_zero(loss, degree):
+    problem = NoiseProblem.of(epsilon=10, delta=1e-6, loss=loss)
+    assert degree_near_zero(problem) == pytest.approx(degree, abs=0.01)
+
+
+def test_a_function_at_large_epsilon_has_the_core_of_its_power():
+    """Huber's loss is half the square where the noise lies: so are both bounds, all but."""
+    law, bound = (at(NoiseProblem.of(epsilon=10, delta=1e-6, loss=huber)) for at in AT_ONCE)
+    square = [at(NoiseProblem.of(epsilon=10, delta=1e-6, loss="l2")) for at in AT_ONCE]
+    assert float(law.value) == pytest.approx(float(square[0].value) / 2, rel=0.01)
+    assert float(bound.value) > 0.9 * float(square[1].value) / 2
+
+
+AT_ONCE = (noise_at_once, bound_at_once)
+
+
 # --- a time limit ---------------------------------------------------------------------------------
 
 CORNERS = [
@@ -109,6 +151,10 @@ CORNERS = [
     {"epsilon": 1, "delta": 0.2, "gap": 1e-7, "second_loss": ("l2", 1)},
     {"epsilon": 1, "delta": 0.2, "cells": 3000},
     {"epsilon": 12, "delta": 0, "gap": 1e-7},
+    {"epsilon": 10, "delta": 1e-6, "gap": 1e-7, "loss": losses.pinball(0.9)},
+    {"epsilon": 10, "delta": 1e-6, "gap": 1e-7, "loss": losses.threshold(1)},
+    {"epsilon": 10, "delta": 1e-6, "gap": 1e-7, "loss": abs},
+    {"epsilon": TINY, "delta": 1e-12, "integer": True},
     {"epsilon": 6, "delta": 0.1, "integer": True, "sensitivity": 400},
 ]
 
@@ -124,6 +170,21 @@ def test_a_time_limit_is_kept(given):
     assert design.certificate.verify()
     assert 0 < design.upper < math.inf
     assert design.reached == (design.gap <= given.get("gap", 1e-6 if "integer" in given else 0.01))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"epsilon": 0.001, "delta": 1e-6, "loss": huber},
+        {"epsilon": 1, "delta": 0.1, "sensitivity": 2**40, "integer": True},
+    ],
+    ids=["function", "wide integers"],
+)
+def test_what_takes_too_many_cells_is_refused_in_time(given):
+    begun = time.process_time()
+    with pytest.raises(UndecidedError, match="cells"):
+        design_noise(**given, time_limit=0.5)
+    assert time.process_time() - begun < 2
 
 
 def test_what_no_known_noise_meets_ends_in_an_error_in_time():

@@ -17,29 +17,32 @@ import numpy as np
 from tightdp.design import exact_numbers, verifier
 from tightdp.design.bounds import Costs, Upper, cell_costs, proved_noise, statement
 from tightdp.design.losses import CallableLoss, Loss
-from tightdp.design.problem import NoiseProblem
+from tightdp.design.problem import NoiseProblem, degree_near_zero
 from tightdp.design.programs import Lattice
 from tightdp.design.rounding import Weights, exponential, filled, weight_bits
 from tightdp.design.staircase import staircase
 from tightdp.errors import FloatArray, ParameterError
 
-_MOST_CELLS, _MOST_INTEGERS = 4000, 16_000
+_MOST_CELLS, _MOST_LISTED = 4000, 16_000
 QUICK, SLOW = 400_000, 2_500_000  # steps of the verifier, cells times shifts: about 1 and 6 s
 _WORTH = 1e-3  # a finer grid must gain so much
 _STEEP = 4  # from this epsilon on a staircase is worth a look beside the steps
 _MOST_WHOLE = 5000  # a larger sensitivity in integers has no staircase at once
 
 
-def noise_at_once(problem: NoiseProblem, most_steps: int = QUICK) -> Upper | None:
+def noise_at_once(
+    problem: NoiseProblem, most_steps: int = QUICK, most_listed: int = _MOST_LISTED
+) -> Upper | None:
     """The best of the laws that are known; None where none meets the side constraints.
 
-    ``most_steps`` bounds the work of the verifier.
+    ``most_steps`` bounds the work of the verifier, ``most_listed`` the cells of a loss without a
+    formula.
 
     >>> found = noise_at_once(NoiseProblem.of(epsilon=0.001, delta=1e-6))
     >>> round(float(found.value), 3), found.kind
     (987.572, 'truncated-laplace')
     """
-    found = [*_steps(problem, most_steps)] or [*_laplace(problem)]
+    found = [*_steps(problem, most_steps, most_listed)] or [*_laplace(problem)]
     if not found or problem.epsilon >= _STEEP:
         found += [*_staircase(problem)]
     return min(found, key=lambda law: law.value, default=None)
@@ -63,10 +66,10 @@ class _Steps:
     loss: float
 
 
-def _steps(problem: NoiseProblem, most_steps: int) -> Iterator[Upper]:
+def _steps(problem: NoiseProblem, most_steps: int, most_listed: int) -> Iterator[Upper]:
     """The truncated staircase with the least loss on a few grids, if any is allowed."""
     grids = _grids(problem) if problem.delta else []
-    tried = (_least(problem, cells, most_steps) for cells in grids)
+    tried = (_least(problem, cells, most_steps, most_listed) for cells in grids)
     found = [steps for steps in tried if steps is not None]
     if not found:
         return
@@ -97,9 +100,9 @@ def _grids(problem: NoiseProblem) -> list[int]:
     """Cells a sensitivity: the best core, e**(-epsilon/(p+1)) or so, is a whole number of them."""
     if problem.integer:
         return [int(problem.sensitivity)]
-    epsilon, degree = float(problem.epsilon), problem.loss.degree or 1
+    epsilon, degree = float(problem.epsilon), max(degree_near_zero(problem), 1.0)
     core = 1 + math.exp(epsilon / (degree + 1))
-    times = (1, 2, 3) if degree == 1 else (2, 5)
+    times = (1, 2, 3) if degree < 1.5 else (2, 5)
     return sorted({1, *(round(core * t) for t in times)})
 
 
@@ -111,10 +114,11 @@ def _levels(problem: NoiseProblem, cells: int, core: int) -> int:
     return math.ceil(max(-math.log(most), 0.0) / epsilon)
 
 
-def _least(problem: NoiseProblem, cells: int, most_steps: int) -> _Steps | None:
+def _least(problem: NoiseProblem, cells: int, most_steps: int, most_listed: int) -> _Steps | None:
     """The core and the number of levels with the least loss, in floats."""
     most = max(_levels(problem, cells, core=1), 1) + 1
-    listed = _MOST_INTEGERS if problem.integer else _MOST_CELLS
+    no_formula = problem.integer or problem.loss.description["kind"] != "sides"
+    listed = most_listed if no_formula else _MOST_CELLS  # a law with a formula stands in
     listed = min(listed, most_steps // cells)
     if 2 * cells * (most - 1) > listed:  # not even the fewest levels
         return None
@@ -157,6 +161,9 @@ def _outward(problem: NoiseProblem, reach: int, cells: int) -> tuple[FloatArray,
 def _float_costs(problem: NoiseProblem, reach: int, cells: int) -> tuple[FloatArray, float]:
     """Costs of the cells from -reach on, and of the atom: good enough to choose by."""
     shape, width = problem.loss.description, float(problem.sensitivity) / cells
+    if isinstance(problem.loss, CallableLoss) and not problem.integer:
+        middles = width * (np.arange(-reach, reach) + 0.5)
+        return np.array([problem.loss.function(x) for x in middles.tolist()], dtype=float), 0.0
     if shape["kind"] != "sides":
         lattice = _lattice(problem, reach, cells)
         costs, at_zero = cell_costs(problem, problem.loss, lattice, cells)

@@ -18,7 +18,7 @@ import numpy as np
 
 from tightdp.design.bounds import Lower, no_prices, node_values, proved_bound
 from tightdp.design.losses import CallableLoss
-from tightdp.design.problem import NoiseProblem
+from tightdp.design.problem import NoiseProblem, degree_near_zero
 from tightdp.design.rounding import PRICE_BITS
 
 _MOST_NODES = 500  # of a bound that must come at once
@@ -42,7 +42,7 @@ def core_cells(problem: NoiseProblem) -> int:
     """Steps a sensitivity for which the core bound is best, or nearly."""
     if problem.integer:
         return int(problem.sensitivity)
-    degree = problem.loss.degree or 1
+    degree = degree_near_zero(problem)
     return max(round(0.5 + math.exp(float(problem.epsilon) / (degree + 1))), 1)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -117,6 +118,24 @@ class NoiseProblem:
             return None
         parts = (self.epsilon, self.delta, self.sensitivity, self.loss.key, self.integer)
         return repr((*parts, self.monotone, self.symmetric, self.support, second))
+
+
+def degree_near_zero(problem: NoiseProblem) -> float:
+    """The power of x by which the loss rises at the size of the core of the noise.
+
+    >>> huber = lambda x: x * x if abs(x) < 1 else 2 * abs(x) - 1
+    >>> degree_near_zero(NoiseProblem.of(epsilon=6, delta=0.1, loss=huber))
+    2.0
+    """
+    loss = problem.loss
+    if loss.degree is not None:
+        return float(loss.degree)
+    step = problem.sensitivity * Fraction(math.exp(-float(problem.epsilon) / 2))
+    low, mid, zero, *more = map(float, loss.values(step, -2, 3, up=True))
+    far, near = low + more[1] - 2 * zero, mid + more[0] - 2 * zero
+    if near <= 0 or far <= near:  # flat, or a jump
+        return 1.0
+    return min(max(round(math.log2(far / near), 2), 0.25), 8.0)
 
 
 def _support(given: object, sensitivity: Fraction) -> Fraction | None:

@@ -21,7 +21,8 @@ from tightdp.design.certificate import Certificate, relative_gap
 from tightdp.design.closed_forms import SLOW, noise_at_once
 from tightdp.design.cutting_planes import partition_bound
 from tightdp.design.known_bounds import bound_at_once, core_bound, core_cells
-from tightdp.design.problem import NoiseProblem
+from tightdp.design.losses import CallableLoss
+from tightdp.design.problem import NoiseProblem, degree_near_zero
 from tightdp.design.programs import InfeasibleError, OutOfTimeError, ShiftProgram
 from tightdp.design.staircase import staircase
 from tightdp.errors import UndecidedError, fail
@@ -35,6 +36,7 @@ _WIDE = 128  # sensitivities on each side from which a step of the proof stands 
 _STEEP = 4  # the epsilon from which nearly all mass lies in a narrow core
 _MOST_STEEP = 1500  # cells of a program that knows all of the core
 _GIVEN_UP = 64  # and cells for the core bound from which programs for the whole law are hopeless
+_TABLE_SECONDS, _SHORT_TABLE = 3.0, 4000  # for a function in many cells; cells if there is less
 _LONG = 30.0  # seconds that leave time for the longer proofs
 _FEW = 1000  # nodes whose proof takes no time to speak of
 _NODE_SECONDS = 3e-4  # what the costs and the proof take for a node, about
@@ -71,9 +73,8 @@ class Search:
         self.lower: Lower | None = None
         self.reach_units = support_units(problem)
         self.widening = 1.0 if problem.epsilon >= Fraction(1, 2) else 2.3
-        self.steep = (
-            problem.epsilon >= _STEEP and problem.loss.degree is not None and not problem.integer
-        )
+        rises = problem.loss.degree is not None or problem.loss.near() == 0  # from zero on
+        self.steep = problem.epsilon >= _STEEP and rises and not problem.integer
         self.wide_enough = False
         self.centred = problem.delta > Fraction(1, 4)
 
@@ -109,7 +110,10 @@ class Search:
 
     def _at_once(self) -> None:
         """Bounds on both sides without a program, so that there is an answer at any time."""
-        self.upper, self.lower = noise_at_once(self.problem), bound_at_once(self.problem)
+        slow = isinstance(self.problem.loss, CallableLoss) and self._left() < _TABLE_SECONDS
+        listed = {"most_listed": _SHORT_TABLE} if slow else {}
+        self.upper = noise_at_once(self.problem, **listed)
+        self.lower = bound_at_once(self.problem)
 
     def _refine_corner(self) -> None:
         """Better lower bounds only, on grids made for the corner."""
@@ -127,8 +131,8 @@ class Search:
         cells = core_cells(self.problem)
         if self._left() > 2 * cells * _NODE_SECONDS:
             self._keep(core_bound(self.problem, cells))
-        degree = self.problem.loss.degree or 1
-        for times in (1, 2, 3) if degree == 1 else (2, 4, 8):
+        degree = degree_near_zero(self.problem)
+        for times in (1, 2, 3) if degree < 1.5 else (2, 4, 8):
             cells = math.ceil(times * (1 + math.exp(self.problem.epsilon / (degree + 1))))
             if cells > _MOST_STEEP or self._gap() <= self.gap or self._late():
                 return
@@ -310,7 +314,7 @@ class Search:
 
     def _core(self) -> float:
         """Half the width of the core of a staircase, in sensitivities, or a little more."""
-        return 1.5 * math.exp(-float(self.problem.epsilon) / ((self.problem.loss.degree or 1) + 1))
+        return 1.5 * math.exp(-float(self.problem.epsilon) / (degree_near_zero(self.problem) + 1))
 
     def _may_widen(self) -> bool:
         return self.problem.support is None and self.cells is None
@@ -356,6 +360,15 @@ class Search:
     def _found(self) -> Searched:
         if self.upper is None and self.cells is not None:
             fail(f"`cells` must be larger here. Got {self.cells}: no private noise has so few.")
+        if self.upper is None and self.problem.plain:
+            size = 2 * self.reach_units * (self.problem.sensitivity if self.problem.integer else 1)
+            fail(
+                f"No noise was found in time: with this epsilon, delta and sensitivity it takes "
+                f"about {float(size):.0f} cells, which an integer query or a loss without a "
+                "formula needs one by one. Give a longer `time_limit`, a larger epsilon or delta, "
+                "a loss of powers (`losses.power`, `losses.asymmetric`), or leave out `integer`.",
+                UndecidedError,
+            )
         if self.upper is None:
             fail(
                 f"No noise within {_joined(self._sides())} was found on grids as fine as time and "

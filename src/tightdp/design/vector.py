@@ -14,7 +14,8 @@ from tightdp.design.vector_balls import BALLS
 from tightdp.design.vector_bound import NO_BOUND, VectorBound
 from tightdp.design.vector_grid import VectorGrid
 from tightdp.design.vector_law import VectorDesign
-from tightdp.design.vector_programs import propose_bound, propose_noise
+from tightdp.design.vector_programs import Noise, propose_bound, propose_noise
+from tightdp.design.vector_refine import is_refined, propose_refined
 from tightdp.design.vector_verifier import FORMATS, POWERS
 from tightdp.errors import (
     UndecidedError,
@@ -34,7 +35,8 @@ _ATTEMPTS = {
     2: ((24, 1e-4), (48, 1e-3), (96, 1e-2)),
     3: ((8, 2e-4), (16, 2e-3), (24, 2e-2)),
 }
-_MOST_CELLS, _CHEAP = 20_000, 5_000
+_REFINED = ((8, 3e-3), (16, 1e-2), (32, 3e-2))  # the same on cells that are fine at steps
+_MOST_CELLS, _CHEAP = 20_000, {2: 11_000, 3: 5_000}
 _ROUND = {2: (5, 10, 13, 15, 17, 20, 25), 3: (3, 6, 7, 9)}  # many lattice points on the sphere
 
 
@@ -175,10 +177,14 @@ class VectorTask:
 
 
 def _best_noise(task: VectorTask, say: Callable[[str], None]) -> VectorDesign:
-    """The better of the two layouts, rounded and proved private; its bound is empty."""
+    """The better of the two layouts, rounded and proved private; its bound is empty.
+
+    Refined cells nest in one of them alone: those between whole numbers.
+    """
     best: VectorDesign | None = None
-    for centred in (True, False):
-        for samples, share in _ATTEMPTS[task.dim]:
+    refined = is_refined(task.cells, task.dim)
+    for centred in (False,) if refined else (True, False):
+        for samples, share in _REFINED if refined else _ATTEMPTS[task.dim]:
             say(f"noise at resolution {task.cells}, {'centred' if centred else 'between'} cells")
             found = _noise(task, centred, samples, share)
             if found is not None and found.is_private(task.delta):
@@ -197,17 +203,8 @@ def _noise(task: VectorTask, centred: bool, samples: int, share: float) -> Vecto
     """One proposal as integers; the support is widened when nothing private fits into it."""
     for widening in range(task.widenings + 1):
         half = math.ceil(task.width * 1.5**widening * task.cells)
-        grid = VectorGrid(half, dim=task.dim, centred=centred)
         try:
-            noise = propose_noise(
-                grid,
-                cells=task.cells,
-                ball=task.ball,
-                loss=task.loss,
-                factor=math.exp(task.epsilon),
-                delta=float(task.delta) * (1 - share),
-                samples=samples,
-            )
+            noise = _proposal(task, half, centred, samples, share)
         except InfeasibleError:
             continue
         return VectorDesign(
@@ -217,7 +214,7 @@ def _noise(task: VectorTask, centred: bool, samples: int, share: float) -> Vecto
             ball=task.ball,
             loss=task.loss,
             resolution=task.cells,
-            half=grid.half,
+            half=noise.grid.half,
             centred=centred,
             weights=tuple(int(w * 2.0**_WEIGHT_BITS) for w in noise.weights),
             atom=int(noise.atom * 2.0**_WEIGHT_BITS),
@@ -225,6 +222,17 @@ def _noise(task: VectorTask, centred: bool, samples: int, share: float) -> Vecto
             dim=task.dim,
         )
     return None
+
+
+def _proposal(task: VectorTask, half: int, centred: bool, samples: int, share: float) -> Noise:
+    """What the programs propose for a support, with a share of delta spared for the proof."""
+    about = {"cells": task.cells, "ball": task.ball, "loss": task.loss, "samples": samples}
+    odds, delta = math.exp(task.epsilon), float(task.delta) * (1 - share)
+    if is_refined(task.cells, task.dim):
+        even = 4 * math.ceil(half / 4)
+        return propose_refined(even, **about, factor=odds, delta=delta, tolerated=0.7 * share)
+    grid = VectorGrid(half, dim=task.dim, centred=centred)
+    return propose_noise(grid, **about, factor=odds, delta=delta)
 
 
 def lattice_bound(task: VectorTask, cells: int, reach: Fraction) -> VectorBound:
@@ -250,9 +258,12 @@ def support_for(epsilon: Fraction, delta: Fraction) -> float:
 
 
 def finer_lattice_for(task: VectorTask) -> int:
-    """The least radius with many lattice points that is not coarser than the noise, if cheap."""
-    finer = next((r for r in _ROUND[task.dim] if r >= task.cells), task.cells)
-    return finer if task.count(1, finer) <= _CHEAP else task.cells
+    """The least radius with many lattice points that is not coarser than the noise, if cheap.
+
+    Otherwise the largest such radius that is, for the bound gains less from it than it costs.
+    """
+    cheap = [r for r in _ROUND[task.dim] if task.count(1, r) <= _CHEAP[task.dim]]
+    return next((r for r in cheap if r >= task.cells), cheap[-1] if cheap else task.cells)
 
 
 def _silent(message: str) -> None:

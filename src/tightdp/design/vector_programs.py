@@ -8,51 +8,63 @@ that cost but are never tested. What comes out are floats, to be rounded and pro
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
-from tightdp.design.programs import Triplets, solve
+from tightdp.design.programs import Solution, Triplets, solve
 from tightdp.design.vector_balls import Shift, lattice_shifts
-from tightdp.design.vector_grid import Rows, VectorGrid
+from tightdp.design.vector_grid import Indices, Rows, VectorGrid
+from tightdp.design.vector_rows import HeldRows
 from tightdp.design.vector_samples import boundary_samples, multilinear
 from tightdp.errors import FloatArray
 
 _TOLERATED = 1e-5  # relative excess over delta that the share spared for proofs absorbs
-_ENTERING = 10  # shifts that enter at once
+_ENTERING, _RAISING = 60, 30  # shifts of which rows enter at once, for a noise and for a bound
+_SMALL = 250  # orbits of a grid of which all rows of the first shifts are held
+_NEAR, _LEAST_NEAR = 0.5, 4.0  # on a larger one: rows of cells within so many radii, or cells
+_TIGHT = 0.9  # rows that a noise nearly as good needs: at least this share of what is allowed
+_SHARE = 0.9  # of what falls short unheld, for a lower bound
 _RISE = 2e-4  # relative rise of a lower bound that is worth another solve
+_CLOSE = 1.5  # shortfalls, in deltas, of a solution that tells what a bound is worth
 
 
 class VectorProgram:
-    """Columns: weight per cell of each orbit, the atom, S of each shift, s of each row."""
+    """Columns: weight per cell of each orbit, the atom, S of each shift, s of each held row."""
 
-    def __init__(self, grid: VectorGrid, shifts: list[Shift], factor: float) -> None:
-        self.grid, self.shifts = grid, shifts
-        self.rows: list[Rows] = [grid.rows(shift) for shift in shifts]
+    def __init__(self, held: HeldRows) -> None:
+        self.grid, self.shifts = held.grid, held.shifts
+        self.rows: list[Rows] = [held.of(shift) for shift in self.shifts]
         sizes = [len(rows.own) for rows in self.rows]
         self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
-        self._short = len(grid) + 1  # column of the first S
-        self._first = self._short + len(shifts)  # column of the first s
+        self._place = {shift: k for k, shift in enumerate(self.shifts)}
+        self._short = len(self.grid) + 1  # column of the first S
+        self._first = self._short + len(self.shifts)  # column of the first s
         self._entries = Triplets()
         for k, rows in enumerate(self.rows):
             at = np.arange(self.starts[k], self.starts[k + 1])
             met = rows.met >= 0
             self._entries.add(at, rows.own, 1.0)
-            self._entries.add(at[met], rows.met[met], -factor)
+            self._entries.add(at[met], rows.met[met], -held.factor)
             self._entries.add(at, self._first + at, -1.0)
             sums = self.starts[-1] + k
             self._entries.add(sums, self._first + at, rows.times)
             self._entries.add(sums, self._short + k, -1.0)
         self._limits: list[dict[int, float]] = []
 
+    def duals(self, found: Solution) -> list[FloatArray]:
+        """The multipliers of the rows of each shift."""
+        ends = self.starts[1:]
+        return [found.row_duals[a:b] for a, b in zip(self.starts[:-1], ends, strict=True)]
+
     def limit(self, point: dict[Shift, float]) -> None:
         """Ask that the atom and the interpolated shortfall stay below delta at a point."""
-        place = {shift: k for k, shift in enumerate(self.shifts)}
-        self._limits.append({place[s]: w for s, w in point.items() if any(s)})
+        self._limits.append({self._place[s]: w for s, w in point.items() if s in self._place})
 
-    def solve(self, losses: list[Fraction], delta: float, *, atom: bool) -> Any:
+    def solve(self, losses: list[Fraction], delta: float, *, atom: bool) -> Solution:
         """The solution with cost ``losses`` per cell, in units of the cell."""
         first = int(self.starts[-1]) + len(self.shifts)
         for k, point in enumerate(self._limits):
@@ -86,48 +98,69 @@ class Noise:
 
 
 def propose_noise(
-    grid: VectorGrid, *, cells: int, ball: str, loss: str, factor: float, delta: float, samples: int
+    grid: VectorGrid,
+    *,
+    cells: int,
+    ball: str,
+    loss: str,
+    factor: float,
+    delta: float,
+    samples: int,
+    start: FloatArray | None = None,
+    tolerated: float = _TOLERATED,
 ) -> Noise:
     """The best noise on a grid whose shortfall is <= delta at lattice and sampled points.
 
-    It starts with the lattice points around the boundary; others enter when they are violated.
+    Rows enter when they are broken. The first are those that ``start``, weights of a noise that is
+    nearly as good, needs; without it those of the lattice points around the boundary.
+    ``tolerated`` is the excess over delta, relative, that is left.
     """
-    points = [multilinear(point) for point in boundary_samples(ball, cells, samples, grid.dim)]
+    sampled = (multilinear(point) for point in boundary_samples(ball, cells, samples, grid.dim))
     inner = lattice_shifts(ball, Fraction(cells), grid.dim)
-    around = (s for point in points for s in point if any(s))
-    active = list(dict.fromkeys([*around, *_outermost(inner)]))
+    limits = [{s: w for s, w in point.items() if any(s)} for point in sampled]
+    around = [shift for point in limits for shift in point]
+    limits += [{shift: 1.0} for shift in inner]
+    held = HeldRows(grid, factor)
+    if start is None:
+        _hold_first(held, dict.fromkeys([*around, *_outermost(inner)]), cells)
+    else:
+        _hold_needed(held, around, inner, start)
     while True:
-        program = VectorProgram(grid, active, factor)
-        for shift in set(active) & set(inner):
-            program.limit({shift: 1.0})
-        for point in points:
+        program = VectorProgram(held)
+        for point in limits:
             program.limit(point)
         found = program.solve(grid.mean_losses(loss), delta, atom=True)
         weights, atom = np.maximum(found.x[: len(grid)], 0.0), max(float(found.x[len(grid)]), 0.0)
-        fresh = _violated(grid, weights, factor, delta - atom, set(inner) - set(active))
+        lacks = {s: held.lacks(s, weights) for s in dict.fromkeys([*around, *inner])}
+        short = {shift: float(lack.sum()) for shift, lack in lacks.items()}
+        most = delta * (1 + tolerated) - atom
+        worst = sorted(
+            ((sum(w * short[s] for s, w in at.items()), k) for k, at in enumerate(limits)),
+            reverse=True,
+        )
+        broken = [s for value, k in worst if value > most for s in limits[k]]
+        if start is not None:
+            for shift, duals in zip(program.shifts, program.duals(found), strict=True):
+                held.drop_idle(shift, weights, duals)
+        fresh = sum(held.take(s, lacks[s]) for s in list(dict.fromkeys(broken))[:_ENTERING])
         if not fresh:
-            return Noise(grid, weights, atom)
-        active += fresh
+            return Noise(grid, grid.spread(weights), atom)
+
+
+def _hold_needed(
+    held: HeldRows, around: Iterable[Shift], inner: list[Shift], start: FloatArray
+) -> None:
+    """The rows that a known noise needs: around the boundary, and where it falls most short."""
+    short = {shift: float(held.lacks(shift, start).sum()) for shift in inner}
+    least = _TIGHT * max(short.values())
+    for shift in dict.fromkeys([*around, *(s for s in inner if short[s] >= least)]):
+        held.take_tight(shift, start, _TIGHT)
 
 
 def _outermost(shifts: list[Shift]) -> list[Shift]:
     """Lattice points whose neighbour along the first axis is not in the ball."""
     known = set(shifts)
     return [shift for shift in shifts if (shift[0] + 1, *shift[1:]) not in known]
-
-
-def _violated(
-    grid: VectorGrid, weights: FloatArray, factor: float, most: float, shifts: set[Shift]
-) -> list[Shift]:
-    """The worst of the shifts whose shortfall exceeds a bound."""
-    short: dict[Shift, float] = {}
-    for shift in sorted(shifts):
-        rows = grid.rows(shift)
-        met = np.where(rows.met >= 0, weights[rows.met], 0.0)
-        lacks = np.maximum(weights[rows.own] - factor * met, 0.0)
-        short[shift] = float(lacks @ rows.times)
-    worst = sorted(short, key=lambda shift: -short[shift])
-    return [shift for shift in worst if short[shift] > most * (1 + _TOLERATED)][:_ENTERING]
 
 
 @dataclass(frozen=True)
@@ -145,22 +178,50 @@ def propose_bound(
 ) -> Bound:
     """Multipliers of the lattice problem: the best noise for an integer query.
 
-    Any set of shifts gives a bound, so shifts enter only as long as they raise it.
+    Any set of rows gives a bound, so rows enter only as long as they raise it.
     """
     inner = lattice_shifts(ball, Fraction(cells), grid.dim)
-    active, before = _outermost(inner), -1.0
+    held, before = HeldRows(grid, factor), -1.0
+    _hold_first(held, _outermost(inner), cells)
     while True:
-        program = VectorProgram(grid, active, factor)
-        for shift in active:
+        program = VectorProgram(held)
+        for shift in program.shifts:
             program.limit({shift: 1.0})
         found = program.solve(grid.node_losses(loss), delta, atom=False)
         weights = np.maximum(found.x[: len(grid)], 0.0)
-        fresh = _violated(grid, weights, factor, delta, set(inner) - set(active))
-        if not fresh or found.value < before * (1 + _RISE):
+        lacks = {shift: held.lacks(shift, weights) for shift in inner}
+        short = {shift: float(lack.sum()) for shift, lack in lacks.items()}
+        broken = sorted(
+            (s for s in inner if short[s] > delta * (1 + _TOLERATED)), key=lambda s: -short[s]
+        )
+        where = [held.places(shift) for shift in program.shifts]
+        pieces = program.duals(found)
+        for shift, duals in zip(program.shifts, pieces, strict=True):
+            held.drop_idle(shift, weights, duals)
+        fresh = sum(held.take(s, lacks[s], _SHARE) for s in broken[:_RAISING])
+        near = max(short.values()) <= _CLOSE * delta  # else the program knows too few rows
+        if not fresh or (near and found.value < before * (1 + _RISE)):
             break
-        active, before = active + fresh, found.value
+        before = found.value
     ends = int(program.starts[-1])
-    pieces = [
-        found.row_duals[program.starts[k] : program.starts[k + 1]] for k in range(len(active))
+    prices = found.row_duals[ends : ends + len(where)]
+    rows = [
+        _filled(held.all_of(s), at, z)
+        for s, at, z in zip(program.shifts, where, pieces, strict=True)
     ]
-    return Bound(grid, active, found.row_duals[ends : ends + len(active)], pieces)
+    return Bound(grid, program.shifts, prices, rows)
+
+
+def _filled(rows: Rows, places: Indices, duals: FloatArray) -> FloatArray:
+    """The multipliers of all rows of a shift: 0 for those that were not held."""
+    every = np.zeros(len(rows.own))
+    every[places] = duals
+    return every
+
+
+def _hold_first(held: HeldRows, shifts: Iterable[Shift], cells: int) -> None:
+    """All rows of some shifts on a small grid, those of the inner cells on a large one."""
+    for shift in shifts:
+        held.take_near(
+            shift, math.inf if len(held.grid) <= _SMALL else max(_NEAR * cells, _LEAST_NEAR)
+        )
