@@ -59,7 +59,7 @@ def planar_table(quick: bool) -> list[str]:
 
 def settings(quick: bool, epsilon: float) -> list[tuple[str, str, int]]:
     fine = [] if quick else [("l2", "l1", 8)]
-    finest = [] if quick or epsilon > 2 else [("l2", "l1", 10)]
+    finest = [] if quick else [("l2", "l1", 10 if epsilon <= 2 else 20)]
     coarse = [("l2", "l1", 4), ("l2", "l1", 5)]
     return [*coarse, *fine, *finest, ("l1", "l1", 5), ("linf", "l1", 5), ("l2", "l2", 5)]
 

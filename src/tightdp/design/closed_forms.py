@@ -23,7 +23,7 @@ from tightdp.design.rounding import Weights, exponential, filled, weight_bits
 from tightdp.design.staircase import staircase
 from tightdp.errors import FloatArray, ParameterError
 
-_MOST_CELLS, _MOST_LISTED = 4000, 16_000
+_MOST_CELLS, LISTED = 4000, 16_000  # of a law; of one whose loss has no formula, or of integers
 QUICK, SLOW = 400_000, 2_500_000  # steps of the verifier, cells times shifts: about 1 and 6 s
 _WORTH = 1e-3  # a finer grid must gain so much
 _STEEP = 4  # from this epsilon on a staircase is worth a look beside the steps
@@ -31,7 +31,7 @@ _MOST_WHOLE = 5000  # a larger sensitivity in integers has no staircase at once
 
 
 def noise_at_once(
-    problem: NoiseProblem, most_steps: int = QUICK, most_listed: int = _MOST_LISTED
+    problem: NoiseProblem, most_steps: int = QUICK, most_listed: int = LISTED
 ) -> Upper | None:
     """The best of the laws that are known; None where none meets the side constraints.
 

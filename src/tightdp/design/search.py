@@ -18,7 +18,7 @@ from tightdp.design.bounds import (
     upper_bound,
 )
 from tightdp.design.certificate import Certificate, relative_gap
-from tightdp.design.closed_forms import SLOW, noise_at_once
+from tightdp.design.closed_forms import LISTED, SLOW, noise_at_once
 from tightdp.design.cutting_planes import partition_bound
 from tightdp.design.known_bounds import bound_at_once, core_bound, core_cells
 from tightdp.design.losses import CallableLoss
@@ -111,8 +111,8 @@ class Search:
     def _at_once(self) -> None:
         """Bounds on both sides without a program, so that there is an answer at any time."""
         slow = isinstance(self.problem.loss, CallableLoss) and self._left() < _TABLE_SECONDS
-        listed = {"most_listed": _SHORT_TABLE} if slow else {}
-        self.upper = noise_at_once(self.problem, **listed)
+        most = _SHORT_TABLE if slow else LISTED
+        self.upper = noise_at_once(self.problem, most_listed=most)
         self.lower = bound_at_once(self.problem)
 
     def _refine_corner(self) -> None:

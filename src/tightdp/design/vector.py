@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 from tightdp.accepted import Number
 from tightdp.design.programs import InfeasibleError
@@ -102,9 +103,11 @@ def design_vector_noise(
         The sum of abs(x), or of x**2, over the entries.
     resolution : int
         Cells per ``sensitivity``. The work grows with the number of cells in the support: at
-        epsilon = 2 a resolution of 8 takes seconds for two entries, 10 a minute or two; for three
-        entries 3 takes seconds, 4 a minute. Smaller epsilon and delta need wider supports and
-        smaller resolutions.
+        epsilon = 2 a resolution of 8 takes seconds for two entries; for three entries 3 takes
+        seconds, 4 a minute. In the plane even resolutions from 12 on are found by refinement: the
+        cells of half the resolution are cut where that noise has its steps
+        (:mod:`tightdp.design.vector_refine`), which pays at large epsilon. Smaller epsilon and
+        delta need wider supports and smaller resolutions.
     support : float, optional
         Half-width of the support, in units of ``sensitivity``.
     lower_resolution : int, optional
@@ -226,7 +229,12 @@ def _noise(task: VectorTask, centred: bool, samples: int, share: float) -> Vecto
 
 def _proposal(task: VectorTask, half: int, centred: bool, samples: int, share: float) -> Noise:
     """What the programs propose for a support, with a share of delta spared for the proof."""
-    about = {"cells": task.cells, "ball": task.ball, "loss": task.loss, "samples": samples}
+    about: dict[str, Any] = {
+        "cells": task.cells,
+        "ball": task.ball,
+        "loss": task.loss,
+        "samples": samples,
+    }
     odds, delta = math.exp(task.epsilon), float(task.delta) * (1 - share)
     if is_refined(task.cells, task.dim):
         even = 4 * math.ceil(half / 4)

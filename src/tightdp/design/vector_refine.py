@@ -9,10 +9,12 @@ one weight. The coarse noise is among those that are searched, so the fine one i
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tightdp.design.vector_grid import MergedGrid, VectorGrid
+from tightdp.design.vector_grid import Indices, MergedGrid, VectorGrid
 from tightdp.design.vector_programs import Noise, propose_noise
 from tightdp.errors import FloatArray
 
@@ -45,8 +47,9 @@ def propose_refined(
     >>> bool(abs(found.weights @ found.grid.sizes + found.atom - 1) < 1e-9)
     True
     """
-    grid, start = VectorGrid(half, centred=False), None
-    about = {"ball": ball, "loss": loss, "factor": factor, "samples": samples}
+    grid: VectorGrid = VectorGrid(half, centred=False)
+    start: FloatArray | None = None
+    about: dict[str, Any] = {"ball": ball, "loss": loss, "factor": factor, "samples": samples}
     if is_refined(cells, 2) and half % 2 == 0:
         coarse = propose_refined(
             half // 2, cells=cells // 2, delta=delta, tolerated=_ROUGHLY, **about
@@ -66,19 +69,19 @@ def refine(noise: Noise) -> tuple[MergedGrid, FloatArray]:
     return grid, grid.gather(noise.weights[parent] / 4)
 
 
-def _parents(fine: VectorGrid, coarse: VectorGrid) -> FloatArray:
+def _parents(fine: VectorGrid, coarse: VectorGrid) -> Indices:
     """The orbit of the coarse cell that holds a cell of each fine orbit."""
     number = {tuple(middle): orbit for orbit, middle in enumerate(coarse.middles)}
     wide = [tuple((d - 1) // 4 * 2 + 1 for d in middle) for middle in fine.middles]
-    return np.array([number[middle] for middle in wide])
+    return np.array([number[middle] for middle in wide], dtype=np.int64)
 
 
-def _at_steps(noise: Noise) -> FloatArray:
+def _at_steps(noise: Noise) -> NDArray[np.bool_]:
     """Whether a cell of each orbit differs from one of its eight neighbours."""
     weights = noise.weights[noise.grid.orbit]
     padded, n = np.pad(weights, 1, mode="edge"), len(weights)
     near = [padded[a : a + n, b : b + n] for a, b in product(range(3), repeat=2)]
     jump = np.max([np.abs(other - weights) for other in near], axis=0)
-    found = np.zeros(len(noise.weights), dtype=bool)
+    found = np.zeros(len(noise.weights), dtype=np.bool_)
     found[noise.grid.orbit] = jump > _STEP * noise.weights.max()
     return found
