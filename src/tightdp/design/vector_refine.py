@@ -42,7 +42,7 @@ def propose_refined(
     """The best noise on a grid between whole numbers that is fine at its steps.
 
     >>> found = propose_refined(
-    ...     2, cells=1, ball="linf", loss="l1", factor=2.7, delta=0.3, samples=8, tolerated=1e-4
+    ...     4, cells=1, ball="linf", loss="l1", factor=20.0, delta=0.3, samples=8, tolerated=1e-4
     ... )
     >>> bool(abs(found.weights @ found.grid.sizes + found.atom - 1) < 1e-9)
     True
