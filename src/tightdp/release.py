@@ -409,26 +409,28 @@ class Release:
         guarantee = dict(record["guarantee"])
         guarantee["neighbors"] = Neighbors.of(guarantee["neighbors"])
         guarantee["numerics"] = Numerics(guarantee["numerics"])
-        if not all(isinstance(name, str) for name in (*record["names"], *record["unknown"])):
-            raise TypeError
+        check_flag("seeded", guarantee.get("seeded", False))
+        resolution = int(record["resolution"])
+        if resolution < 1:
+            raise ValueError
         return {
-            "names": tuple(record["names"]),
+            "names": texts(record["names"]),
             "value": np.array(record["value"], dtype=np.float64),
             "integers": tuple(int(z) for z in record["integers"]),
-            "resolution": int(record["resolution"]),
+            "resolution": resolution,
             "guarantee": Guarantee(**guarantee),
-            "noise": record["noise"],
+            "noise": texts([record["noise"]])[0],
             "covariance": np.array(record["covariance"], dtype=np.float64)
             if record.get("variances")
             else _with_zeros(np.array(record["covariance"], dtype=np.float64)),
             "half_width": np.array(record["half_width"], dtype=np.float64),
             "confidence": check_confidence(record["confidence"]),
-            "unknown": tuple(record["unknown"]),
+            "unknown": texts(record["unknown"]),
             "ends": np.array(record["ends"], dtype=np.float64).reshape(-1, 2)
             if "ends" in record
             else None,
             "covers": _COVERS[record.get("covers", "noise")],
-            "axes": tuple((str(name), tuple(labels)) for name, labels in record.get("axes", ())),
+            "axes": read_axes(record.get("axes", ())),
             "units": str(record.get("units", "")),
             "dates": {str(name): str(date.fromisoformat(day)) for name, day in _dates(record)},
             "receipt": dict(record["receipt"]),
@@ -561,6 +563,19 @@ class Release:
 
     def _repr_html_(self) -> str:
         return notebook(html_table(self._rows(), self._note()))
+
+
+def texts(given: Any) -> tuple[str, ...]:
+    """Texts of a record, which are printed and sorted as such."""
+    found = tuple(given)
+    if isinstance(given, str) or not all(isinstance(text, str) for text in found):
+        raise TypeError
+    return found
+
+
+def read_axes(sides: Any) -> tuple[Axis, ...]:
+    """The sides of a table, from a record."""
+    return tuple((texts([name])[0], texts(labels)) for name, labels in sides)
 
 
 def _dates(record: Mapping[str, Any]) -> Iterable[tuple[Any, Any]]:

@@ -26,7 +26,7 @@ from tightdp.printed import (
     text_table,
     whole,
 )
-from tightdp.release import Release, without_nan
+from tightdp.release import Release, read_axes, texts, without_nan
 
 Contents = tuple[tuple[Axis, ...], ...]
 NUMBERS = ("mean", "sum")
@@ -109,8 +109,10 @@ class BookTable(Release):
 
     @classmethod
     def _read(cls, record: Mapping[str, Any]) -> dict[str, Any]:
-        together = check_flag("together", record["together"])
-        return Release._read(record) | {"suppress": _share(record), "together": together}
+        together, found = check_flag("together", record["together"]), Release._read(record)
+        if not found["axes"]:
+            raise ValueError
+        return found | {"suppress": _share(record), "together": together}
 
     def _note(self) -> str:
         reach = "all cells of all tables at once" if self.together else "each cell for itself"
@@ -165,14 +167,11 @@ class TableBook(Release):
     def _read(cls, record: Mapping[str, Any]) -> dict[str, Any]:
         found = Release._read(record)
         alone = np.array(record["alone"], dtype=np.float64).reshape(-1, 2)
-        contents = tuple(
-            tuple((str(name), tuple(map(str, labels))) for name, labels in axes)
-            for axes in record["contents"]
-        )
+        contents = tuple(map(read_axes, record["contents"]))
         cells = sum(part.stop - part.start for part in places(contents))
-        if not len(alone) == len(found["names"]) == cells:
+        if not all(contents) or not len(alone) == len(found["names"]) == cells:
             raise ValueError
-        given = str(record["given"])
+        (given,) = texts([record["given"]])
         more = {"contents": contents, "alone": alone, "suppress": _share(record), "given": given}
         return found | more
 

@@ -116,6 +116,10 @@ def test_texts_of_other_forms_are_refused() -> None:
         {"suppress": "much"},
         {"suppress": -1},
         {"given": None, "alone": None},
+        {"given": None},
+        {"noise": ["laplace"]},
+        {"resolution": 0},
+        {"unknown": "sex"},
     ],
 )
 def test_damaged_books_are_refused(change: dict[str, Any]) -> None:
@@ -154,3 +158,40 @@ def test_a_crossed_frame_of_groups_has_all_sides() -> None:
     assert list(frame.columns) == ["rows", "pay"]
     np.testing.assert_array_equal(frame.to_numpy().ravel(), found.value)
     assert found.to_polars(crosswise=True).columns == ["sex", "born", "rows", "pay"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"axes": []},
+        {"axes": [["k", [None, "b", "c"]], ["sex", ["f", "m"]]]},
+        {"axes": [["k", ["a", "b", "c"]], ["sex", [[], "m"]]]},
+        {"axes": [[None, ["a", "b", "c"]], ["sex", ["f", "m"]]]},
+        {"axes": [["k", "abc"], ["sex", ["f", "m"]]]},
+    ],
+)
+def test_damaged_tables_of_a_book_are_refused_when_read_not_when_printed(
+    change: dict[str, Any],
+) -> None:
+    record = json.loads(made("plain", "replace-one").table("k", "sex").to_json())
+    with pytest.raises(ParameterError, match="damaged"):
+        Release.from_dict(record | change)
+
+
+def _but_one(contents: list[Any]) -> list[Any]:
+    """The contents with a cell less: a table without sides has room for one."""
+    (name, labels), *others = contents[0]
+    assert not others
+    return [[[name, labels[1:]]], *contents[1:]]
+
+
+def test_a_book_keeps_its_sides_and_its_mark_of_a_seed() -> None:
+    record = json.loads(made("plain", "replace-one").to_json())
+    assert record["guarantee"]["seeded"] is True
+    for hurt in (
+        {"contents": [[], *_but_one(record["contents"])]},
+        {"contents": [[[0, labels] for _, labels in axes] for axes in record["contents"]]},
+        {"guarantee": record["guarantee"] | {"seeded": None}},
+    ):
+        with pytest.raises(ParameterError, match="damaged"):
+            Release.from_dict(record | hurt)
