@@ -344,3 +344,10 @@ def test_wide_integers_in_blocks_are_those_drawn_one_by_one(seed):
         drawn = one.integers_below(np.array(bounds, dtype=object))
         assert drawn.tolist() == [other.below(bound) for bound in bounds]
         assert one.words(2).tolist() == other.words(2).tolist()
+
+
+def test_bounds_may_be_integers_of_numpy() -> None:
+    for bound in (np.int64(5), np.uint8(255), np.uint64((1 << 63) - 1)):
+        one, other = SeededSource(1), SeededSource(1)
+        assert one.below(bound) == other.below(int(bound))
+        assert (one.integers(bound, 3) == other.integers(int(bound), 3)).all()

@@ -48,7 +48,7 @@ class RandomSource(ABC):
     def below(self, bound: int) -> int:
         """A uniform integer in ``0..bound-1`` for a bound of any size, by rejection."""
         if type(bound) is not int or bound < 1:
-            check_count("bound", bound)
+            bound = check_count("bound", bound)
         bits = (bound - 1).bit_length()
         if not 0 < bits <= 64:
             return self._below_each([bound])[0]
@@ -59,7 +59,7 @@ class RandomSource(ABC):
 
     def integers(self, bound: int, shape: Shape) -> NDArray[np.int64]:
         """Uniform integers in ``0..bound-1``, ``bound <= 2**63``, by rejection (no modulo bias)."""
-        check_count("bound", bound, most=1 << 63)
+        bound = check_count("bound", bound, most=1 << 63)
         mask = np.uint64((1 << (bound - 1).bit_length()) - 1)
         count = int(np.prod(shape))
         out = self.words(count) & mask

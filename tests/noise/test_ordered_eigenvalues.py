@@ -253,6 +253,24 @@ def test_words_at_the_ends_are_asked_for_more(word: int, seed: int) -> None:
         assert (np.diff(x.middle) > 0).all()
 
 
+@pytest.mark.parametrize(
+    ("size", "places", "ones", "depth"),
+    [(1, slice(None), 5, 12), (2, slice(None), 5, 12), (1, slice(None), 17, 36), (2, 1, 17, 18)],
+)
+def test_no_number_is_asked_for_more_bits_without_end(
+    size: int, places: slice | int, ones: int, depth: int, seed: int
+) -> None:
+    """Hundreds of ones: far below all others, or close to the one before; halves reach both."""
+    words = SeededSource(seed).words(depth * size).reshape(depth, size)
+    words[:ones, places] = np.uint64((1 << 64) - 1)
+    x = enclosed(Uniforms(words))
+    assert x.error < 1 << x.places - 32 * depth + 64
+    if size == 1:  # of one row: U is e^x/2 below 1, for x < 0
+        rest = (1 << 64 * depth - 1) - Uniforms(words).integers()[0][0]
+        wanted = math.log(2 * rest) - (64 * depth - 1) * math.log(2)
+        assert int(x.middle[0]) / (1 << x.places) == pytest.approx(wanted, rel=1e-12)
+
+
 def test_powers_of_two_do_not_change_an_exponential() -> None:
     for x in (Fraction(3, 64), Fraction(7, 1 << 70), Fraction(5, 12), Fraction(40)):
         low, high = exp_minus_bounds(x, 200)

@@ -56,7 +56,7 @@ from tightdp.exact.fixed_point import Fixed, UnsettledError
 from tightdp.exact.undecided_normals import Uniforms
 from tightdp.randomness import RandomSource
 
-_STEPS = 200  # of a search for a root: halving alone needs fewer
+_SECANTS = 64  # steps of a search for a root without many halves among them: few need ten
 
 
 class Tails:
@@ -304,15 +304,18 @@ class _Guess:
         else:
             low, last, x = None, None, -2 * self._size * unit
         high = None
-        for step in range(_STEPS):
+        # every other step halves at last: as many as there are places reach any point
+        for step in range(_SECANTS + 2 * self._places + 64):
+            halved = step % 32 == 31 or (step >= _SECANTS and step % 2 == 1)
             try:
                 G = int(self._tails.above(x, self._given).middle)
             except UnsettledError:  # so far out that too few bits are left of G
                 high, last, new = x, None, None
             else:
                 low, high = (x, high) if self._wanted < G else (low, x)
-                new = None if last is None or step % 32 == 31 else self._secant(last, (x, G))
-                if new is not None and last is not None:
+                new = None if last is None or halved else self._secant(last, (x, G))
+                # logarithms, of doubles, may say that nothing is left to move where much is
+                if new is not None and last is not None and self._close(G):
                     # what is left after a step of a secant is the product of the last two, times
                     # how G bends: like a square where points are close
                     bend = min(unit, new - chain[-1]) if chain else unit
@@ -330,7 +333,7 @@ class _Guess:
 
     def _secant(self, one: tuple[int, int], two: tuple[int, int]) -> int | None:
         (a, A), (b, B) = one, two
-        if abs(B - self._wanted) << 10 < min(self._wanted, self._all - self._wanted):
+        if self._close(B):
             return None if A == B else self._near(b + (self._wanted - B) * (b - a) // (B - A))
         rise = self._level(B) - self._level(A)
         if rise == 0:
@@ -340,11 +343,17 @@ class _Guess:
             return None
         return self._near(b + (int(ratio * 2.0**60) * (b - a) >> 60))
 
+    def _close(self, G: int) -> bool:
+        """Whether G is nearly straight from here on."""
+        return abs(G - self._wanted) << 10 < min(self._wanted, self._all - self._wanted)
+
     def _near(self, x: int) -> int | None:
         """Where a point may be: chances below 2**-places are none."""
         return x if abs(x) >> self._places < self._places + 8 * self._size else None
 
     def _between(self, low: int | None, high: int | None) -> int:
+        """In the middle; where there is no bound yet, twice as far out."""
+        unit = 1 << self._places
         if low is None:
-            return int(high or 0) - (1 << self._places)
-        return low + (2 << self._places) if high is None else (low + high) >> 1
+            return int(high or 0) - max(unit, abs(int(high or 0)))
+        return low + 2 * max(unit, abs(low)) if high is None else (low + high) >> 1
