@@ -5,8 +5,10 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import os
 import re
 import sqlite3
+import time as time_of_day
 import warnings
 import zipfile
 from datetime import date, datetime, time
@@ -365,6 +367,19 @@ def test_a_packed_file_that_ends_too_early_is_refused_before_payment(ending, pac
         assert "a1" not in str(error)
     path.write_bytes(whole)  # copied again
     assert tdp.sum(path, "x", schema=SCHEMA, epsilon=1).value is not None
+
+
+def test_a_packed_file_damaged_by_a_copy_that_keeps_size_and_time_is_refused(tmp_path):
+    whole, path = gzip.compress(LINES.encode()), tmp_path / "t.csv.gz"
+    path.write_bytes(whole)
+    assert tdp.sum(path, "x", schema=SCHEMA, epsilon=1).value is not None  # now it is known
+    seen = path.stat()
+    time_of_day.sleep(0.02)  # clocks of files tick in hundredths
+    path.write_bytes(whole[: len(whole) // 2].ljust(len(whole), b"\0"))
+    os.utime(path, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+    error, spent = paid(path)
+    assert (type(error), spent) == (ParameterError, 0)
+    assert "cut off or damaged" in str(error)
 
 
 def test_a_packed_file_that_is_cut_after_it_was_checked_keeps_the_charge(tmp_path, monkeypatch):

@@ -405,7 +405,8 @@ def _stamps(files: Iterable[str | Path]) -> list[tuple[int, ...] | None]:
         except OSError:
             found.append(None)
         else:
-            found.append((facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns))
+            times = facts.st_mtime_ns, facts.st_ctime_ns  # a copy may bring the first along
+            found.append((facts.st_dev, facts.st_ino, facts.st_size, *times))
     return found
 
 
