@@ -514,6 +514,7 @@ BAD = [
     ({"loss": lambda x: math.exp(-x * x)}, "`loss` must not fall"),
     ({"loss": lambda x: 1.0}, "`loss` must grow"),
     ({"loss": lambda x: math.nan}, "`loss` must give finite"),
+    ({"loss": lambda x: 10**400 * int(abs(x))}, "`loss` must give finite"),
     ({"loss": lambda x: math.sqrt(abs(x))}, "`loss` must be convex"),
     ({"loss": losses.from_callable(lambda x: 3 * abs(x), lipschitz=1)}, "Lipschitz"),
     (
@@ -560,6 +561,12 @@ BAD = [
 def test_bad_input_is_named(given, match):
     with pytest.raises(ParameterError, match=match):
         design_noise(**{"epsilon": 1, "delta": 0.2, **given})
+
+
+@pytest.mark.parametrize("bound", [10**400, -1, math.inf])
+def test_a_lipschitz_bound_is_a_moderate_number(bound):
+    with pytest.raises(ParameterError, match="`lipschitz`"):
+        losses.from_callable(abs, lipschitz=bound)
 
 
 def test_bad_losses_are_named():

@@ -23,6 +23,7 @@ from tightdp.errors import check_choice, exact_fraction, fail, fraction_within
 NAMES = ("l1", "l2")
 _SAMPLES = 8  # points of a user's function in each cell
 _TRUST = Fraction(1, 10**12)  # relative error granted to a user's function
+_SLOPES = "[0, 2**200]"  # Lipschitz bounds: times any step they are doubles
 _FAR = 40  # growth is sampled out to 1.25**40 sensitivities
 
 _Floor = tuple[Fraction, Fraction, Fraction, Fraction]
@@ -193,9 +194,13 @@ class CallableLoss(Loss):
 
     def _at(self, x: Fraction) -> Fraction:
         got = self.function(float(x))
-        if not isinstance(got, (int, float)) or not math.isfinite(got):
+        try:
+            number = float(got) if isinstance(got, (int, float)) else math.nan
+        except OverflowError:  # an integer that is no double
+            number = math.inf
+        if not math.isfinite(number):
             fail(f"`loss` must give finite numbers. At {float(x):g} it does not.")
-        return Fraction(float(got))
+        return Fraction(number)
 
 
 # --- the losses by name ---------------------------------------------------------------------------
@@ -292,7 +297,7 @@ def from_callable(
     function does not fall outward beyond ``grows_from``, symmetry when stated, an accuracy of
     1e-12.
     """
-    bound = None if lipschitz is None else exact_fraction("lipschitz", lipschitz)
+    bound = None if lipschitz is None else fraction_within("lipschitz", lipschitz, _SLOPES)
     loss = CallableLoss(
         name,
         {"kind": "table"},
