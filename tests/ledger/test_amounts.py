@@ -106,6 +106,12 @@ def test_other_texts_are_refused(text):
         from_text(text)
 
 
+@pytest.mark.parametrize("record", [None, 1, 0.5, ["1/2"], {"1/2": 1}])
+def test_what_is_no_text_is_an_error_that_a_verification_reports(record):
+    with pytest.raises(TypeError):
+        from_text(record)
+
+
 def test_endless_denominators_are_rounded_up():
     awkward = Fraction(1, 3**2000)
     kept = check_amount(awkward, 0).epsilon

@@ -161,6 +161,8 @@ def to_text(number: Fraction) -> str:
 @lru_cache(maxsize=4096)  # entries say the same few amounts again and again
 def from_text(text: str) -> Fraction:
     """The number in a text of the form that :func:`to_text` writes; anything else is refused."""
+    if not isinstance(text, str):  # of a record that somebody else wrote
+        raise TypeError("not a text")
     above, _, below = text.partition("/")
     number = Fraction(int(above), int(below))
     if to_text(number) != text:
