@@ -56,8 +56,8 @@ class SparseLinearRegression(RegressorMixin, PrivateEstimator[SparseLeastSquares
     ...     epsilon=4.0, bounds=[(-1, 1)] * 40 + [(-4, 4)], keep=2, random_state=1)
     >>> model.fit(X, y).chosen_
     ('x3', 'x7')
-    >>> model.coef_[[3, 7]].round(0)
-    array([ 2., -2.])
+    >>> bool(np.abs(model.coef_[[3, 7]] - [2, -1.5]).max() < 0.1)
+    True
     """
 
     keep: int | None = None
