@@ -103,6 +103,35 @@ def test_enclosures_hold_beside_many_more_places() -> None:
         assert found[0].error << 60 < int(found[0].middle)  # and they are of use
 
 
+@pytest.mark.parametrize("y", [0, 1 << 90, 3 << 95, 40 << 96])
+def test_integrals_of_monomials_err_by_no_more_than_is_said(y: int) -> None:
+    """Beside 300 more places. Floors do lose something where y is not 0: no bound is noticed."""
+    fine = 300
+    double, single, slack = Tails(12, 96)._monomials(y)
+    exact_double, exact_single, _ = Tails(12, 96 + fine)._monomials(y << fine)
+    for rough, exact in ((double, exact_double), (single, exact_single)):
+        off = np.abs((rough << fine) - exact)
+        assert int(off.max()) <= slack << fine
+
+
+@pytest.mark.parametrize("steps", [-3, 3])
+def test_a_wrong_guess_is_refused_on_either_side(
+    steps: int, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """What is guessed has to be proved: a point that is too low or too high is not returned."""
+    right = ordered_eigenvalues._guess
+    rng = source(seed)
+    numbers = Uniforms.draw((3,), rng).longer(rng, 4)
+    enclosed(numbers)  # settles with the right guess
+
+    def wrong(tails: Tails, places: int, chain: list[int], u: Fraction, fine: int) -> int:
+        return right(tails, places, chain, u, fine) + steps * fine
+
+    monkeypatch.setattr(ordered_eigenvalues, "_guess", wrong)
+    with pytest.raises(UnsettledError):
+        enclosed(numbers)
+
+
 def test_a_pfaffian_is_the_root_of_the_determinant(seed: int) -> None:
     rng = np.random.default_rng(seed)
     A = np.triu(rng.uniform(0.5, 1.0, (6, 6)), 1)
