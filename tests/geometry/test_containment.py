@@ -84,6 +84,23 @@ def test_largest_l1_norm_of_unconditional_bodies() -> None:
     assert largest_gauge(tdp.MomentBody(2, kind="triangle"), tdp.LpBall(8, 1)).exact
 
 
+@pytest.mark.parametrize("kind", ["cylinder", "triples", "triangle", "nuclear"])
+def test_the_largest_l1_norm_of_moments_is_that_over_all_signs(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without preferred signs one program decides; the facets of a cross-polytope are 2^dim."""
+    body, asked = tdp.MomentBody(1, kind=kind), []
+    signs = np.array(np.meshgrid(*[[-1.0, 1.0]] * body.dim)).reshape(body.dim, -1).T
+    wanted = body.support(signs).max()
+    farthest = tdp.MomentBody._farthest
+    monkeypatch.setattr(
+        tdp.MomentBody, "_farthest", lambda self, c: asked.append(c) or farthest(self, c)
+    )
+    reach = largest_gauge(body, tdp.LpBall(body.dim, 1))
+    assert reach.lower == pytest.approx(wanted, rel=1e-6)
+    assert (len(asked) == 1) == body.unconditional
+
+
 def test_witness_and_touching() -> None:
     square, diamond = tdp.LpBall(2, np.inf), tdp.LpBall(2, 1)
     outside = containment(square, diamond)

@@ -68,7 +68,7 @@ def largest_gauge(inner: NormBall, outer: NormBall, *, enough: float | None = np
     found = _reduced(inner, outer, None if enough is None else np.inf)
     if found is not None:
         return found
-    for rule in (_lp_in_lp, _ellipsoids, _by_arcs, _by_facets, _by_vertices, _unconditional):
+    for rule in (_lp_in_lp, _ellipsoids, _by_arcs, _unconditional, _by_facets, _by_vertices):
         found = rule(inner, outer)
         if found is not None:
             return found

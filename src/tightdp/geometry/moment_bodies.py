@@ -106,6 +106,10 @@ class MomentBody(NormBall):
         return np.full(self.dim, 2.0)
 
     @property
+    def unconditional(self) -> bool:
+        return self.kind != "nuclear"  # the other constraints speak of sizes alone
+
+    @property
     def support_slack(self) -> float:
         return LP_SLACK
 
