@@ -316,11 +316,11 @@ def running(folder, monkeypatch):
 )
 def test_slow_clients_are_not_waited_for(running, sent):
     text = sent.replace(b"PORT", str(running).encode()).replace(b"TOKEN", TOKEN.encode())
-    with socket.create_connection(("127.0.0.1", running), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", running), timeout=5) as client:
         client.sendall(text)
         begun, got = time.monotonic(), b""
         while part := client.recv(4096):  # ends when the server closes
             got += part
-    assert time.monotonic() - begun < 8  # others are given ten seconds
+    assert time.monotonic() - begun < 3
     if b"Content-Length" in text:
         assert b"408" in got.split(b"\r\n")[0]

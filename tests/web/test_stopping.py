@@ -43,6 +43,6 @@ def test_a_request_to_stop_loses_nothing_that_is_paid_for(folder, sent):
         while not is_paid(ledger) and time.monotonic() < end:
             time.sleep(0.02)
         program.send_signal(sent)  # paid for, and not released yet
-        assert program.wait(60) == 0
+        assert program.wait(20) == 0
     with Ledger.open(ledger, read_only=True) as book:
         assert [(row.key, row.state) for row in book.history()] == [("means", "stored")]
