@@ -24,7 +24,7 @@ from tightdp.errors import FloatArray
 
 _TOLERATED = 1e-5  # relative excess over delta that the share spared for proofs absorbs
 _ENTERING, _RAISING = 60, 30  # shifts of which rows enter at once, for a noise and for a bound
-_SMALL = 250  # orbits of a grid of which all rows of the first shifts are held
+_SMALL = 700  # orbits of a grid of which all rows of the first shifts are held
 _NEAR, _LEAST_NEAR = 0.5, 4.0  # on a larger one: rows of cells within so many radii, or cells
 _TIGHT = 0.9  # rows that a noise nearly as good needs: at least this share of what is allowed
 _SHARE = 0.9  # of what falls short unheld, for a lower bound
