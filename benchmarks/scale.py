@@ -238,7 +238,9 @@ def report(folder: Path, options: argparse.Namespace) -> str:
         spark_file = small if options.spark_rows == tenth else folder / "spark.parquet"
         if spark_file != small:
             write(spark_file, options.spark_rows)
-        lines.append(line("spark", options.spark_rows, measured("spark", [spark_file], tenth)))
+        lines.append(
+            line("spark", options.spark_rows, measured("spark", [spark_file], options.spark_rows))
+        )
     small.unlink()
     for times in options.copies:
         parts = [folder / f"part-{i:02}.parquet" for i in range(times)]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
-from tightdp.data import engines
+from tightdp.data import engines, one_pass
 from tightdp.data.one_pass import blocks, quantized_matrix
 from tightdp.data.table import check_frame
 from tightdp.mechanisms.joint_release import Together
@@ -119,3 +119,29 @@ def test_joint_releases_want_a_table() -> None:
     both.release(TABLE, ledger=book)
     Together(both.parts[:1]).release(TABLE.to_reader(), ledger=book)
     assert book.spent.epsilon == 3
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_whoever_reads_ahead_leaves_a_core_to_the_reader(cores, monkeypatch, tmp_path):
+    """Two cores that read and reckon at once are faster than three threads that share them."""
+    pl = pytest.importorskip("polars")
+    monkeypatch.setattr(one_pass, "_cores", lambda: cores)
+    monkeypatch.setattr(one_pass, "BLOCK_ROWS", 1_000)
+    made: list[int] = []
+    pool = one_pass.ThreadPoolExecutor
+    monkeypatch.setattr(one_pass, "ThreadPoolExecutor", lambda n: made.append(n) or pool(n))
+    x = np.linspace(0, 1, 20_000)
+    frame = pl.DataFrame({"x": x, "y": x**2})
+    frame.write_parquet(tmp_path / "t.parquet")
+    facts = {"x": tdp.Interval(0, 1), "y": tdp.Interval(0, 1)}
+    total = tdp.Moments(tdp.Schema(facts, rows=20_000), ["x"], "y")
+
+    def threads(table: Any) -> int:
+        made.clear()
+        found.append(total.measure(table))
+        return made[0] if made else 1
+
+    found: list[list[int]] = []
+    assert threads(frame) == threads(frame.to_numpy()) == cores
+    assert threads(tmp_path / "t.parquet") == threads(frame.lazy()) == max(1, cores - 1)
+    assert found[0] == found[1] == found[2] == found[3]

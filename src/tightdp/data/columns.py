@@ -440,12 +440,14 @@ class Engine(ABC):
     """A table of some engine.
 
     ``once`` says that its rows can be read one time only, ``caseless`` that it takes names which
-    differ in their case for one, ``adds_up`` that it can be asked for sums by group.
+    differ in their case for one, ``adds_up`` that it can be asked for sums by group,
+    ``reads_ahead`` that it reads the next rows in a thread of its own while some are worked on.
     """
 
     once = False
     caseless = False
     adds_up = False
+    reads_ahead = False
 
     @abstractmethod
     def names(self) -> list[Any]:

@@ -96,6 +96,7 @@ class ArrowTable(Engine):
 class DatasetTable(ArrowTable):
     """A dataset, whose scanner has columns of its own and stumbles over others of their names."""
 
+    reads_ahead = True
     _OWN = frozenset({"__filename", "__fragment_index", "__batch_index", "__last_in_fragment"})
 
     def __init__(
@@ -142,6 +143,7 @@ class PolarsTable(Engine):
 
     def __init__(self, frame: Any) -> None:
         self.frame = frame
+        self.reads_ahead = not hasattr(frame, "height")  # lazy frames have none
         self._types = dict(frame.collect_schema())
 
     def kinds(self) -> dict[str, str]:
@@ -155,7 +157,7 @@ class PolarsTable(Engine):
         return unreadable_polars(self._types[name])
 
     def known_rows(self) -> int | None:
-        return getattr(self.frame, "height", None)  # lazy frames have none
+        return getattr(self.frame, "height", None)
 
     def check_ready(self, names: Sequence[str]) -> None:
         pyarrow()
@@ -188,7 +190,7 @@ def _to_the_end(pl: Any, frame: Any, rows: int) -> Iterator[Any]:
     ended = False
     for part in marked.collect_batches(chunk_size=rows, engine="streaming", maintain_order=True):
         ended = part.height > 0 and bool(part[mark][-1])
-        yield part.drop(mark)[: part.height - ended]
+        yield part[:-1] if ended else part
     if not ended:
         fail("polars ended before the last row.", DataError)
 
@@ -197,6 +199,7 @@ class DuckTable(Engine):
     """A DuckDB relation, read as a stream."""
 
     adds_up = True
+    reads_ahead = True
 
     caseless = True
     _WHOLE = frozenset({"tinyint", "smallint", "integer", "bigint", "hugeint"})
@@ -285,6 +288,7 @@ class Stack(Engine):
 
     def __init__(self, tables: Sequence[Engine]) -> None:
         self._tables = tables
+        self.reads_ahead = any(table.reads_ahead for table in tables)
 
     def names(self) -> list[Any]:
         each = (Counter(table.names()) for table in self._tables)

@@ -319,23 +319,30 @@ def _reduced(engine: Engine, scan: Scan, reducer: Reducer) -> Iterator[Reduced]:
         with np.errstate(all="ignore"):  # every thread has its own
             return [Reduced(block, reducer) for block in scan.blocks(part())]
 
-    for found in _in_threads(read, engine.parts(scan.wanted, scan.rows)):
+    threads = _cores() - engine.reads_ahead
+    for found in _in_threads(read, engine.parts(scan.wanted, scan.rows), threads):
         yield from found
 
 
-def _in_threads(work: Callable[[P], T], parts: Iterator[P]) -> Iterator[T]:
-    """The results of some work in order, by all cores; few parts are not worth a thread."""
-    yield from map(work, itertools.islice(parts, _FEW_PARTS))
+def _cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _in_threads(work: Callable[[P], T], parts: Iterator[P], threads: int) -> Iterator[T]:
+    """The results of some work in order, by so many threads; few parts are not worth one."""
+    yield from map(work, parts if threads < 2 else itertools.islice(parts, _FEW_PARTS))
     further = next(parts, None)
     if further is None:
         return
     waiting: deque[Future[T]] = deque()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    with ThreadPoolExecutor(cores) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         try:
             for part in itertools.chain([further], parts):
                 waiting.append(pool.submit(work, part))
-                if len(waiting) > 2 * (cores or 1):  # memory stays that of a few parts
+                if len(waiting) > 2 * threads:  # memory stays that of a few parts
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
