@@ -31,6 +31,7 @@ from tightdp.errors import (
     DegenerateBodyError,
     DimensionError,
     InfeasibleSamplingError,
+    LackingError,
     LedgerError,
     MissingDependencyError,
     ParameterError,
@@ -374,6 +375,7 @@ __all__ = [  # noqa: RUF022
     "UncoveredMoveError",
     "InfeasibleSamplingError",
     "DegenerateBodyError",
+    "LackingError",
     "MissingDependencyError",
     "PublicFactWarning",
 ]

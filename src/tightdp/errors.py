@@ -14,6 +14,7 @@
     ├── LedgerError                          a ledger that cannot be trusted, read or written
     │   ├── PendingError                     the release of a key is still being computed
     │   └── BurnedError                      the budget of a key is spent, its release is lost
+    ├── LackingError (also AttributeError)   a method that other estimators have, and why not
     └── MissingDependencyError (also ImportError)
 
     PublicFactWarning (a UserWarning)        public facts that cannot all be true
@@ -103,6 +104,10 @@ class PendingError(LedgerError):
 
 class BurnedError(LedgerError):
     """The budget of a key is spent and its release was lost before it was stored."""
+
+
+class LackingError(TightdpError, AttributeError):
+    """A method that other estimators have cannot be had here; ``hasattr`` is False."""
 
 
 class MissingDependencyError(TightdpError, ImportError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from tightdp.estimators.interval_bases import WithIntervals
 from tightdp.estimators.location import numeric_columns
 from tightdp.estimators.private_estimator import Untargeted
 from tightdp.mechanisms.covariances import CovarianceMechanism
-from tightdp.preview import Preview
 from tightdp.printed import Covers, interval_head, short, value_and_interval
 from tightdp.release import Release
 
@@ -85,11 +83,6 @@ class Covariance(WithIntervals[CovarianceMechanism], Untargeted[CovarianceMechan
         self._found = mechanism.fit(release)
         self.location_, self.covariance_ = self._found.in_user_units
         return release
-
-    def preview(self, X: TableLike) -> Preview:
-        """The noise to expect; looks at names and the number of rows only."""
-        asked = copy.copy(self)  # a fitted model keeps the columns of its fit
-        return asked._mechanism(asked._problem(X, None)).preview()
 
     def conf_int(
         self, *, confidence: float | None = None, covers: Covers | None = None

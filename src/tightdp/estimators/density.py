@@ -15,7 +15,7 @@ from tightdp.errors import FloatArray, check_count, fail
 from tightdp.estimators.cell_laws import AxisLaw, Flat, Levels, Linear
 from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.inputs import Column, Problem, fitted_cells
-from tightdp.estimators.private_estimator import Untargeted
+from tightdp.estimators.private_estimator import PRINTED, Lacking, Untargeted
 from tightdp.mechanisms.counts import CellCounts
 from tightdp.randomness import RandomLike, source
 from tightdp.release import Release
@@ -83,6 +83,12 @@ class Density(Untargeted[CellCounts]):
 
     bins: str | int | Sequence[Any] = parameter(default="auto", kw_only=False)
     smoothing: str = parameter(default="linear", kw_only=False)
+
+    conf_int = Lacking(
+        "a density between the edges of cells is a guess. release_ has intervals for the counts of "
+        "the cells."
+    )
+    summary = Lacking(PRINTED)
 
     _leading = ("epsilon", "bounds", "bins", "smoothing")
 

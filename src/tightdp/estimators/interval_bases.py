@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 
 from sklearn.utils.validation import check_is_fitted
 
-from tightdp.accepted import TableLike
 from tightdp.errors import FloatArray, check_choice, check_confidence
 from tightdp.estimators.private_estimator import M, PrivateEstimator
-from tightdp.preview import Preview
 from tightdp.printed import Covers
 
 
@@ -45,11 +42,6 @@ class WithCoefficients(WithIntervals[M]):
     """
 
     fit_intercept: bool = True
-
-    def preview(self, X: TableLike, y: object = None) -> Preview:
-        """The noise to expect in the coefficients; looks at names and the number of rows only."""
-        asked = copy.copy(self)  # a fitted model keeps the columns of its fit
-        return asked._mechanism(asked._problem(X, y)).preview()
 
 
 def missed(level: float) -> float:

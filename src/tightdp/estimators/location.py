@@ -12,7 +12,7 @@ from tightdp.accepted import Number
 from tightdp.errors import FloatArray, amount_within, check_choice, fail
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.interval_bases import WithIntervals
-from tightdp.estimators.private_estimator import M, Untargeted
+from tightdp.estimators.private_estimator import PRINTED, Lacking, M, Untargeted
 from tightdp.inference.sampling_error import bernstein_reach, chernoff_ends, deviation_reach
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.gradient_median import KNormGeometricMedian
@@ -46,6 +46,8 @@ class Location(WithIntervals[M], Untargeted[M]):
     """
 
     confidence: float = 0.95
+
+    summary = Lacking(PRINTED)
 
     def conf_int(
         self, *, confidence: float | None = None, covers: Covers | None = None

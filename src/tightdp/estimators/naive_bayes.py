@@ -13,6 +13,7 @@ from tightdp.design.designs import Design
 from tightdp.errors import FloatArray, check_count, fail
 from tightdp.estimators.classifiers import Classifier
 from tightdp.estimators.inputs import Bounds, Problem
+from tightdp.estimators.private_estimator import PRINTED, Lacking
 from tightdp.inference.class_tables import log_joint
 from tightdp.mechanisms.counts import ClassTables
 from tightdp.noise.law import NoiseLaw
@@ -45,6 +46,12 @@ class NaiveBayes(Classifier[ClassTables]):
     noise: str | NoiseLaw | Design = "hull"
     count_share: Number | str = "auto"
     alpha: float = 1.0
+
+    conf_int = Lacking(
+        "predictions are ratios of many noisy numbers. release_ has intervals for the counts, sums "
+        "and squares of the classes."
+    )
+    summary = Lacking(PRINTED)
 
     def _mechanism(self, problem: Problem) -> ClassTables:
         return self._model(ClassTables, problem)

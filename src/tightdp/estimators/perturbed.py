@@ -20,7 +20,7 @@ from tightdp.estimators.coefficient_tables import (
     table_title,
 )
 from tightdp.estimators.interval_bases import WithCoefficients, missed
-from tightdp.estimators.private_estimator import M
+from tightdp.estimators.private_estimator import Lacking, M
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.mechanisms.logistic_intervals import Cloud, ridge_path
 from tightdp.mechanisms.objective import SHARE_HELP, ObjectivePerturbation
@@ -39,6 +39,11 @@ _LIKE = "the public rows are of the same population"
 
 class InformedIntervals(WithCoefficients[M]):
     """Base of regressions whose intervals need an information matrix, paid for or public."""
+
+    test = Lacking(
+        "a value that conf_int(confidence=1 - alpha) leaves out is rejected at the level alpha. "
+        "LinearRegression has tests of several coefficients at once."
+    )
 
     @property
     def _fitted(self) -> ObjectivePerturbation:

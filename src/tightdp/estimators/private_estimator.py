@@ -8,7 +8,7 @@ import sys
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Generic, Self, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, dataclass_transform
 
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from tightdp.accepted import Number, TableLike
 from tightdp.data.design_matrix import DesignMatrix
-from tightdp.errors import FloatArray, LedgerError, PrivacyWarning, fail
+from tightdp.errors import FloatArray, LackingError, LedgerError, PrivacyWarning, fail
 from tightdp.estimators.declared_parameters import (
     constructor,
     declared_parameters,
@@ -35,6 +35,7 @@ from tightdp.estimators.inputs import (
 )
 from tightdp.ledger import Ledger
 from tightdp.mechanisms.mechanism import Mechanism
+from tightdp.preview import Preview
 from tightdp.privacy import Guarantee
 from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import Release
@@ -200,6 +201,11 @@ class PrivateEstimator(BaseEstimator, Generic[M]):  # type: ignore[misc]
             return source(int(check_random_state(state).randint(0, 2**31 - 1)))
         return source(state)
 
+    def preview(self, X: TableLike, y: object = None) -> Preview:
+        """The error to expect; looks at names and the number of rows only, and costs nothing."""
+        asked = copy.copy(self)  # a fitted model keeps the columns of its fit
+        return asked._mechanism(asked._problem(X, y)).preview()
+
     # --- using a fit --------------------------------------------------------------------------
 
     @property
@@ -256,6 +262,29 @@ class Untargeted(PrivateEstimator[M]):
 
     def _problem(self, X: TableLike, y: object) -> Problem:
         return read_whole(self, X, self.bounds)
+
+
+class Lacking:
+    """In place of a method that other estimators have: why there is none, and what to use instead.
+
+    >>> class Guess:
+    ...     conf_int = Lacking("it knows no error. Use another one.")
+    >>> hasattr(Guess(), "conf_int")
+    False
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: object, kind: type) -> NoReturn:
+        fail(f"`{kind.__name__}` has no `{self.name}`: {self.reason}", LackingError)
+
+
+PRINTED = "print(model.release_) shows what was released."
+NO_TESTS = "LinearRegression has tests of coefficients."
 
 
 def _refuse(unsupported: Mapping[str, object]) -> None:

@@ -9,7 +9,12 @@ from tightdp.accepted import Number, TableLike
 from tightdp.errors import FloatArray
 from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.inputs import Problem
-from tightdp.estimators.private_estimator import PrivateEstimator
+from tightdp.estimators.private_estimator import (
+    NO_TESTS,
+    PRINTED,
+    Lacking,
+    PrivateEstimator,
+)
 from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.release import Release
 
@@ -87,6 +92,13 @@ class QuantileRegression(
     shape: str = "l1"
     sampler: str = "exact"
     most_steps: int | None = None
+
+    conf_int = Lacking(
+        "how far coefficients move for a given gradient depends on how many rows lie near the "
+        "plane, which is private. LinearRegression has intervals, for the mean."
+    )
+    summary = Lacking(f"there are no intervals to print. {PRINTED}")
+    test = Lacking(NO_TESTS)
 
     _leading = ("epsilon", "bounds", "tau")
 

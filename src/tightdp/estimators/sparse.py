@@ -7,6 +7,7 @@ from tightdp.design.designs import Design
 from tightdp.design.range_law import DataDependentDesign
 from tightdp.estimators.classifiers import TwoClassLogit
 from tightdp.estimators.inputs import Problem
+from tightdp.estimators.private_estimator import NO_TESTS, PRINTED, Lacking
 from tightdp.mechanisms.coordinate_descent import CoordinateDescent
 from tightdp.noise.law import NoiseLaw
 from tightdp.release import Release
@@ -80,6 +81,13 @@ class SparseLogisticRegression(TwoClassLogit[CoordinateDescent]):
     step_size: float | str = "auto"
     sweep: int | None = None
     average: bool = False
+
+    conf_int = Lacking(
+        "the penalty pulls coefficients to 0 by an amount that the rows decide, and nothing was "
+        "released of it. LogisticRegression(interval_share=...) has intervals."
+    )
+    summary = Lacking(f"there are no intervals to print. {PRINTED}")
+    test = Lacking(NO_TESTS)
 
     def _mechanism(self, problem: Problem) -> CoordinateDescent:
         return self._model(CoordinateDescent, problem)

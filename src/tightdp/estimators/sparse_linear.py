@@ -10,7 +10,12 @@ from sklearn.base import RegressorMixin
 from tightdp.accepted import Number, TableLike
 from tightdp.errors import FloatArray
 from tightdp.estimators.inputs import Problem
-from tightdp.estimators.private_estimator import PrivateEstimator
+from tightdp.estimators.private_estimator import (
+    NO_TESTS,
+    PRINTED,
+    Lacking,
+    PrivateEstimator,
+)
 from tightdp.mechanisms.sparse_least_squares import SparseLeastSquares
 from tightdp.release import Release
 
@@ -62,6 +67,14 @@ class SparseLinearRegression(RegressorMixin, PrivateEstimator[SparseLeastSquares
 
     keep: int | None = None
     share: Number = 0.5
+
+    conf_int = Lacking(
+        "columns were chosen by the rows that the fit uses, so that intervals around it would miss "
+        "too often. Give LinearRegression columns that are known without these rows, or the chosen "
+        "ones and other rows: it has intervals."
+    )
+    summary = Lacking(f"there are no intervals to print. {PRINTED}")
+    test = Lacking(NO_TESTS)
 
     def _mechanism(self, problem: Problem) -> SparseLeastSquares:
         return self._model(SparseLeastSquares, problem)

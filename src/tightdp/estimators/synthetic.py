@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from tightdp.errors import (
 from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.density import Density
 from tightdp.estimators.inputs import Problem
-from tightdp.estimators.private_estimator import Untargeted
+from tightdp.estimators.private_estimator import PRINTED, Lacking, Untargeted
 from tightdp.mechanisms.counts import CellCounts
 from tightdp.mechanisms.kolmogorov import (
     MOST_WORK,
@@ -32,6 +33,7 @@ from tightdp.mechanisms.kolmogorov import (
     listed_size,
     public_size,
 )
+from tightdp.preview import Preview
 from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import Release
@@ -120,7 +122,21 @@ class SyntheticSample(Untargeted[Drawn]):
     smoothing: str = "linear"
     most_work: int = MOST_WORK
 
+    conf_int = Lacking(
+        "one sample does not tell how far another would be from it. Release the number that is "
+        "wanted (tdp.mean, tdp.histogram, LinearRegression), or use SyntheticTable.interval."
+    )
+    summary = Lacking(PRINTED)
+
     _leading = ("epsilon", "bounds", "method", "size", "bins")
+
+    def preview(self, X: TableLike, y: object = None) -> Preview:
+        """The error to expect of what is released, for "histogram" that of the counts of cells."""
+        asked = copy.copy(self)  # a fitted model keeps the columns of its fit
+        schema = asked._problem(X, y).schema
+        self._check(schema)
+        drawn = self.method != "histogram"
+        return super().preview(X, y) if drawn else self._density(schema).preview(X)
 
     def _fit(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
         self._check(problem.schema)
@@ -168,14 +184,16 @@ class SyntheticSample(Untargeted[Drawn]):
             )
 
     def _from_density(self, problem: Problem, key: str | None, rng: RandomSource) -> Release:
-        facts = {"bounds": problem.schema, "random_state": None}
-        density = Density(**self._options(Density) | facts)
+        density = self._density(problem.schema)
         density.release_ = density._fit(problem, key, rng)
         density.n_features_in_ = self.n_features_in_
         self.schema_, self.mechanism_, self.density_ = problem.schema, density.mechanism_, density
         size = problem.schema.rows if self.size is None else self.size
         self.sample_ = density.sample(size, random_state=rng)
         return density.release_
+
+    def _density(self, schema: Schema) -> Density:
+        return Density(**self._options(Density) | {"bounds": schema, "random_state": None})
 
     def _line(self, schema: Schema) -> KolmogorovSample:
         """One column: paths."""

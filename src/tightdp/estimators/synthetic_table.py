@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from tightdp.accepted import Number
 from tightdp.errors import check_choice, check_count, check_flag, check_list, fail, quoted
 from tightdp.estimators.inputs import Problem
-from tightdp.estimators.private_estimator import Untargeted
+from tightdp.estimators.private_estimator import PRINTED, Lacking, Untargeted
 from tightdp.inference.copies import Combined, combined_interval
 from tightdp.mechanisms.synthetic_rows import MOST_CELLS, Rows, SyntheticRows
 from tightdp.randomness import RandomLike, source
@@ -79,6 +79,12 @@ class SyntheticTable(Untargeted[SyntheticRows]):
     bins: Mapping[str, Any] | None = None
     rounds: int | None = None
     most_cells: int = MOST_CELLS
+
+    conf_int = Lacking(
+        "rows have no one number to bound. `interval` combines an analysis of each of several "
+        "copies, which `sample(copies=...)` makes."
+    )
+    summary = Lacking(PRINTED)
 
     _leading = ("bounds", "epsilon")
 
