@@ -33,6 +33,7 @@ from tightdp.errors import (
 )
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.simulated_previews import FAINT
+from tightdp.parameters import tells_arguments
 from tightdp.preview import (
     MEAN_AT_BOUND,
     ORDERED_ROWS,
@@ -172,6 +173,7 @@ def _cells(rule: Interval | Category, integers: Integers, schema: Schema) -> NDA
 # --- the inverse questions -----------------------------------------------------------------------
 
 
+@tells_arguments
 def epsilon_for(
     what: object,
     *,

@@ -23,6 +23,7 @@ from tightdp.errors import (
 )
 from tightdp.ledger.amounts import check_any_cap
 from tightdp.mechanisms.additive import AdditiveMechanism
+from tightdp.parameters import tells_arguments
 from tightdp.preview import Preview
 from tightdp.printed import (
     html_table,
@@ -77,6 +78,7 @@ class BudgetSplit:
         return said
 
 
+@tells_arguments
 def split_budget(
     releases: Mapping[str, Any],
     *,

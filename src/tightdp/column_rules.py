@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tightdp.cell_dates import Clock
 from tightdp.errors import FloatArray, check_choice, check_real, encodes, exact_fraction, fail
+from tightdp.parameters import tells_arguments
 from tightdp.printed import all_digits
 from tightdp.values import exact_value, plain_cell
 
@@ -40,6 +41,7 @@ OTHER_HELP = (
 )
 
 
+@tells_arguments
 @dataclass(frozen=True, slots=True)
 class Interval:
     """A numeric column with public bounds.
@@ -344,6 +346,7 @@ def _next_end(low: float, step: Fraction, moves: Fraction) -> float:
     return float(decimal_value(low) + math.ceil(moves / rest) * rest * step)
 
 
+@tells_arguments
 @dataclass(frozen=True, slots=True, init=False)
 class Category:
     """A categorical column with public levels.

@@ -12,6 +12,7 @@ from tightdp.accepted import Number
 from tightdp.data.statistics import Statistic
 from tightdp.errors import TightdpError, check_instance, check_probability, fail
 from tightdp.mechanisms.additive import SPARING, SPENDING, AdditiveMechanism
+from tightdp.parameters import tells_arguments
 from tightdp.plans.request import Request
 from tightdp.preview import Preview
 from tightdp.printed import (
@@ -119,6 +120,7 @@ def _label(names: list[str]) -> str:
     return ", ".join(names) if len(names) <= _FEW else f"{names[0]} and {len(names) - 1} more"
 
 
+@tells_arguments
 def compare_noise(
     request: Request | Statistic | AdditiveMechanism,
     *,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tightdp.cell_dates import EPOCH, ISO, Clock, check_format, find_zone, read_day
 from tightdp.column_rules import Interval
 from tightdp.errors import FloatArray, Integers, check_choice, check_instance, fail
+from tightdp.parameters import tells_arguments
 from tightdp.printed import day_text
 
 UNITS = ("day", "week", "month", "quarter", "year", "weekday", "hour")
@@ -24,6 +25,7 @@ _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday",
 _MONDAY = 3  # days from the first Monday before 1970-01-01 to that Thursday
 
 
+@tells_arguments
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class Date(Interval):
     """A column of dates, or of times whose dates count, with public bounds.

@@ -27,6 +27,7 @@ from tightdp.errors import (
     fail,
     fraction_within,
 )
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import Neighbors, stated_guarantee, text_up
 
 _ORDERS = 1 + np.exp(np.linspace(-6.0, 8.0, 60))  # of Rényi divergences
@@ -57,6 +58,7 @@ def power_bound(
 ) -> FloatArray: ...
 
 
+@tells_arguments
 def power_bound(
     alpha: Any,
     epsilon: float | None = None,
@@ -186,6 +188,7 @@ def power_curve(
     return levels, power_bound(levels, epsilon, delta)
 
 
+@tells_arguments
 def guess_bound(
     epsilon: float | None = None,
     delta: float = 0.0,
@@ -221,6 +224,7 @@ def guess_bound(
     return (1.0 + delta * small) / (1.0 + small)
 
 
+@tells_arguments
 def explain(
     epsilon: float | object | None = None,
     delta: float = 0.0,

@@ -49,7 +49,7 @@ def check_keys(
             hint, others = suggestion(key, allowed).replace("'", "`"), elsewhere(key)
             if others or not hint:
                 takes = "may have" if what == "key" else "takes"
-                hint = f" It {takes}: {', '.join(allowed)}.{_INSTEAD.get(key, '')}"
+                hint = f" It {takes}: {', '.join(allowed) or 'nothing'}.{_INSTEAD.get(key, '')}"
             if others:
                 left = len(others) - _MOST_NAMED
                 more = f" and {left} more" if left > 0 else ""

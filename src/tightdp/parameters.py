@@ -10,7 +10,7 @@ import hashlib
 import inspect
 import math
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from enum import Enum
@@ -22,7 +22,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from tightdp.errors import exact_amount, fail
+from tightdp.errors import F, exact_amount, fail
 from tightdp.named_arguments import refuse_arguments
 
 _NUMBERS = (int, float, Fraction, Decimal, np.integer, np.floating)
@@ -91,6 +91,53 @@ def _recording(init: Callable[..., None]) -> Callable[..., None]:
         self.parameters = _call(type(self).__name__, told)
 
     return __init__
+
+
+def tells_arguments(called: F) -> F:
+    """A function or a class that says which arguments there are, where a call does not fit.
+
+    Calls that fit take no longer: whether one does is asked when Python has refused it.
+
+    >>> @tells_arguments
+    ... def count(frame, *, epsilon=1): ...
+    >>> count(None, epsilom=1)
+    Traceback (most recent call last):
+    ...
+    tightdp.errors.ParameterError: `epsilom` is no argument of count(). Did you mean `epsilon`?
+    """
+    if isinstance(called, type):
+        made = inspect.unwrap(called.__init__)  # type: ignore[misc]  # of the base, if it has none
+        made = _nothing if made is object.__init__ else made  # which says that it takes anything
+        called.__init__ = _telling(made, called.__name__)  # type: ignore[misc]
+        return called
+    return _telling(called, called.__name__)  # type: ignore[return-value]
+
+
+def _telling(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*places: object, **named: object) -> object:
+        try:
+            return function(*places, **named)
+        except TypeError:
+            taken = list(inspect.signature(function).parameters.values())
+            own = 1 if taken and taken[0].name == "self" else 0
+            form, given = inspect.Signature(taken[own:]), places[own:]
+            if not _fits(form, given, named):
+                refuse_arguments(name, form, given, named)
+            raise  # it came from inside
+
+    return call
+
+
+def _nothing(self: object) -> None: ...
+
+
+def _fits(form: inspect.Signature, places: Sequence[object], named: Mapping[str, object]) -> bool:
+    try:
+        form.bind(*places, **named)
+    except TypeError:
+        return False
+    return True
 
 
 def parameter_text(value: object) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from tightdp.accepted import Number
 from tightdp.errors import fail
+from tightdp.parameters import tells_arguments
 
 
 @runtime_checkable
@@ -38,6 +39,7 @@ def _planned(test: object, epsilon: Number | None) -> PlannedTest:
     return other
 
 
+@tells_arguments
 def power(
     test: object,
     effect: object,
@@ -71,6 +73,7 @@ def power(
     return _planned(test, epsilon).power(effect, alpha, rows)
 
 
+@tells_arguments
 def sample_size(
     test: object,
     effect: object,
@@ -97,6 +100,7 @@ def sample_size(
     return _planned(test, epsilon).rows_for(effect, power, alpha)
 
 
+@tells_arguments
 def detectable(
     test: object, *, power: float = 0.8, epsilon: Number | None = None, alpha: float = 0.05
 ) -> float:

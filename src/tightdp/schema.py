@@ -26,6 +26,7 @@ from tightdp.accepted import TableLike
 from tightdp.column_rules import MOST_BITS, OTHER_HELP, Category, Interval
 from tightdp.date_rule import Date
 from tightdp.errors import check_choice, check_count, check_instance, fail
+from tightdp.parameters import tells_arguments
 from tightdp.paths import read_file
 from tightdp.printed import html_table, text_table, whole
 from tightdp.privacy import Neighbors
@@ -57,6 +58,7 @@ DOORS: dict[str, Callable[..., Any]] = {}  # to rooms above that read tables; th
 _LARGEST = 1e60  # fourth powers of widths, which errors of variances have, are finite, not zero
 
 
+@tells_arguments
 @dataclass(frozen=True, slots=True, init=False)
 class Schema:
     """Public facts about a table.

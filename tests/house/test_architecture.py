@@ -16,8 +16,8 @@ SOURCE = ROOT / "src" / "tightdp"
 FLOORS = [
     ["errors", "accepted"],
     ["named_arguments", "paths", "printed", "progress", "values"],
-    ["cell_dates"],
-    ["randomness", "privacy", "parameters", "column_rules"],
+    ["cell_dates", "parameters"],
+    ["randomness", "privacy", "column_rules"],
     ["date_rule"],
     ["schema", "release"],
     ["answer", "preview", "person_means"],

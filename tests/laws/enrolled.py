@@ -1059,3 +1059,10 @@ ESTIMATORS: dict[str, Fit] = {
     "CategoricalNB": Fit(tdp.CategoricalNB, ("k",), "t"),
 }
 FITS = [(name, relation) for name, fit in ESTIMATORS.items() for relation in fit.relations]
+
+# what the package makes and nobody calls: reports and results, read from files or returned
+RESULTS = {
+    "AuditReport", "Certificate", "ComposedDesign", "DataDependentDesign", "Design", "Finding",
+    "NormRanking", "Plan", "PlanarDesign", "Preview", "RadialBound", "Release", "Report",
+    "Structure", "TableBook", "TableCheck", "VectorDesign", "WorstEvent",
+}  # fmt: skip

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from enrolled import mapping, of_persons, plain_rows, schema, utilities
+from enrolled import RESULTS, mapping, of_persons, plain_rows, schema, utilities
 
 import tightdp as tdp
 from tightdp.errors import TightdpError, fail
@@ -96,13 +96,6 @@ RUBBISH: dict[str, Any] = {
     "an object": object(),
     "an odd object": Odd(),
 }
-
-# what the package makes and nobody calls: reports and results, read from files or returned
-RESULTS = {
-    "AuditReport", "Certificate", "ComposedDesign", "DataDependentDesign", "Design", "Finding",
-    "NormRanking", "Plan", "PlanarDesign", "Preview", "RadialBound", "Release", "Report",
-    "Structure", "TableBook", "TableCheck", "VectorDesign", "WorstEvent",
-}  # fmt: skip
 
 SQUARE = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
 BALL = tdp.LpBall(2, 1)

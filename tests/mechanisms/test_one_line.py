@@ -204,13 +204,3 @@ def test_arguments_that_a_function_lacks_are_named_with_those_it_has(name: str) 
 def test_requests_name_the_kinds_that_have_an_option() -> None:
     with pytest.raises(ParameterError, match="`keys` belongs to sum, mean, count"):
         request("median", tdp.Schema(FACTS, rows=500), epsilon=1, column="x", keys="private")
-
-
-@pytest.mark.parametrize("name", ["Tables", "SyntheticTable", "Histogram", "LinearRegression"])
-def test_classes_name_the_arguments_they_take(name: str) -> None:
-    made = getattr(tdp, name)
-    with pytest.raises(ParameterError, match=rf"`nobody` is no argument of {name}\(\). It takes: "):
-        made(nobody=1)
-    first = next(iter(inspect.signature(made).parameters))
-    with pytest.raises(ParameterError, match=f"Did you mean `{first}`"):
-        made(**{f"{first}s": 1})

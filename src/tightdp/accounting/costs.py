@@ -14,6 +14,7 @@ from tightdp.accounting.conversions import (
     zcdp_epsilon,
 )
 from tightdp.errors import amount_within, fraction_within
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import text_up
 
 _NO_NOISE = "far above 1 nothing is protected: state more noise"
@@ -32,6 +33,7 @@ class _Implied:
         cost.__dict__["mu_squared"] = given
 
 
+@tells_arguments
 @dataclass(frozen=True, kw_only=True)
 class Cost:
     r"""The cost of a release in every unit in which budgets are kept.

@@ -41,6 +41,7 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.geometry.norm_balls import NormBall
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import text_up
 from tightdp.progress import progress_bar
 from tightdp.randomness import RandomLike, RandomSource, source
@@ -51,6 +52,7 @@ _MOST_RELEASES = 10**9  # each is kept
 _LARGEST = 1 << 1000
 
 
+@tells_arguments
 def audit(
     mechanism: Callable[..., Any],
     x: object,

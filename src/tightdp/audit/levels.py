@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from tightdp.accepted import Number
 from tightdp.audit.audit_report import AuditReport, Finding
 from tightdp.errors import DimensionError, WideIntegers, fail, fraction_within
+from tightdp.parameters import tells_arguments
 from tightdp.progress import progress_bar
 
 _BLOCK = 1 << 16
@@ -24,6 +25,7 @@ _MOST_POINTS = 1 << 40
 _SHOWN = 10
 
 
+@tells_arguments
 def audit_exact(
     level: Callable[[NDArray[np.int64]], ArrayLike],
     shifts: ArrayLike,

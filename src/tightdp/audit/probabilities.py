@@ -18,11 +18,13 @@ from tightdp.accepted import Number
 from tightdp.audit.audit_report import AuditReport, Finding
 from tightdp.audit.rationals import check_delta, check_exponent, exceeds, exp_between, log_down
 from tightdp.errors import DimensionError, exact_fraction, fail
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import float_up
 
 Weights = Mapping[Any, Any] | Iterable[Any]
 
 
+@tells_arguments
 def audit_pmf(p: Weights, q: Weights, *, epsilon: Number, delta: Number = 0) -> AuditReport:
     r"""Decide exactly whether two laws satisfy (epsilon, delta)-privacy in both directions.
 
@@ -80,6 +82,7 @@ def audit_pmf(p: Weights, q: Weights, *, epsilon: Number, delta: Number = 0) -> 
     )
 
 
+@tells_arguments
 def hockey_stick(p: Weights, q: Weights, epsilon: Number) -> tuple[Fraction, Fraction]:
     r"""Rational bounds, less than 2**-100 apart, of :math:`\sum_o \max(p(o) - e^\epsilon q(o), 0)`.
 

@@ -25,6 +25,7 @@ from typing import Any
 from tightdp.accepted import PathLike
 from tightdp.data.fixed_widths import Lines, check_widths
 from tightdp.errors import DataError, check_choice, fail, quoted
+from tightdp.parameters import tells_arguments
 from tightdp.paths import check_path
 from tightdp.values import LONGEST_TEXT
 
@@ -78,6 +79,7 @@ def _unpacked_name(path: Path) -> str:
     return name.rpartition(".")[0] if path.suffix.lower() in _OPENERS else name
 
 
+@tells_arguments
 @dataclass(frozen=True, slots=True, init=False)
 class CsvFile:
     """A text file with a record on every line, and what must be known to read it, as a table.

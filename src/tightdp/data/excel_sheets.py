@@ -26,6 +26,7 @@ from tightdp.data.columns import Engine
 from tightdp.data.csv_files import checked_names
 from tightdp.data.row_tables import Row, Rows, RowTable
 from tightdp.errors import DataError, TightdpError, check_instance, fail, quoted, require
+from tightdp.parameters import tells_arguments
 from tightdp.paths import check_file, check_path
 from tightdp.privacy import Neighbors
 
@@ -43,6 +44,7 @@ MOST_BYTES = 1 << 32  # of the unpacked parts of a file: a packed one can say th
 T = TypeVar("T")
 
 
+@tells_arguments
 @dataclass(frozen=True, slots=True, init=False)
 class ExcelFile:
     """A sheet of an Excel file, whose first row has the names of the columns; it is only read.

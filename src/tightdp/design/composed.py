@@ -30,6 +30,7 @@ from tightdp.errors import (
     exact_fraction,
     fail,
 )
+from tightdp.parameters import tells_arguments
 
 _WEIGHT_BITS = 44
 _MOST_SIDE = 400  # cells on each side of zero
@@ -41,6 +42,7 @@ _STEPS = 16  # of both laws
 _WORTH = 3e-5  # relative gain of a step that is worth another
 
 
+@tells_arguments
 def design_composed_noise(
     *,
     epsilon: Number,

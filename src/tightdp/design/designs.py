@@ -34,6 +34,7 @@ from tightdp.errors import (
     exact_amount,
     fail,
 )
+from tightdp.parameters import tells_arguments
 from tightdp.paths import check_path, read_file, write_whole
 from tightdp.printed import html_facts, text_facts
 from tightdp.privacy import float_up, text_down, text_up
@@ -127,6 +128,7 @@ class Design:
         return [*rows, ("within", ", ".join(sides))] if sides else rows
 
 
+@tells_arguments
 def design_noise(
     *,
     epsilon: Number,
@@ -267,6 +269,7 @@ def design_noise(
     return Design(certificate, reached=found.met, seconds=time.monotonic() - begun)
 
 
+@tells_arguments
 def load_design(path: str | os.PathLike[str]) -> Design:
     """A design from its file, once its proof is checked.
 

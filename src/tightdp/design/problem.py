@@ -11,9 +11,11 @@ from tightdp.accepted import Number
 from tightdp.design.losses import Loss, as_loss
 from tightdp.errors import amount_within, exact_fraction, fail, fraction_within, shown
 from tightdp.noise.law import check_sensitivity
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import check_epsilon
 
 
+@tells_arguments
 @dataclass(frozen=True)
 class NoiseProblem:
     r"""Minimise :math:`E\,c(X)` over all (epsilon, delta)-private additive noise X.

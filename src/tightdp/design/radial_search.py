@@ -18,6 +18,7 @@ from tightdp.design.radial_bound import MOST_DIM, RadialBound, cosine_density
 from tightdp.design.records import check_promise
 from tightdp.errors import FloatArray, UndecidedError, check_count
 from tightdp.noise.l2_curve import l2_scale
+from tightdp.parameters import tells_arguments
 
 _KNOTS, _RADII = 40, 1500
 _BITS = 40  # of the numbers of a bound
@@ -25,6 +26,7 @@ _FIRST_TRUST, _LEAST_TRUST = 0.2, 1e-4
 _SPARED = 2e-5  # share of the bound that makes the proof short
 
 
+@tells_arguments
 def bound_radial_noise(
     dim: int, *, epsilon: Number, delta: Number, rounds: int = 80
 ) -> RadialBound:

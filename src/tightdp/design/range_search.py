@@ -34,6 +34,7 @@ from tightdp.errors import (
     shown,
 )
 from tightdp.noise.range_noise import needed_shifts
+from tightdp.parameters import tells_arguments
 
 _TOTAL = 1 << 52
 _AMOUNTS = "(0, 1e100]"  # of losses: doubles hold their sums
@@ -89,6 +90,7 @@ class _RangeTask:
         )
 
 
+@tells_arguments
 def design_data_dependent_noise(
     *,
     epsilon: Number,

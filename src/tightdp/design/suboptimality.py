@@ -12,6 +12,7 @@ from tightdp.design.designs import Design, design_noise
 from tightdp.design.losses import Loss, as_loss
 from tightdp.errors import fail
 from tightdp.noise.law import LatticeLaw, NoiseLaw
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import text_down, text_up
 
 _TAIL = 1e-12
@@ -57,6 +58,7 @@ class Suboptimality:
         )
 
 
+@tells_arguments
 def suboptimality(
     noise: NoiseLaw,
     *,

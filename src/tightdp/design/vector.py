@@ -29,6 +29,7 @@ from tightdp.errors import (
     fail,
     shown,
 )
+from tightdp.parameters import tells_arguments
 
 _WEIGHT_BITS = 52
 # boundary samples for each unit of an entry, share of delta spared
@@ -41,6 +42,7 @@ _MOST_CELLS, _CHEAP = 20_000, {2: 11_000, 3: 5_000}
 _ROUND = {2: (5, 10, 13, 15, 17, 20, 25), 3: (3, 6, 7, 9)}  # many lattice points on the sphere
 
 
+@tells_arguments
 def design_planar_noise(
     *,
     epsilon: Number,
@@ -75,6 +77,7 @@ def design_planar_noise(
     )
 
 
+@tells_arguments
 def design_vector_noise(
     *,
     dim: int,

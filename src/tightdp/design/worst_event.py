@@ -20,6 +20,7 @@ from tightdp.accepted import Number
 from tightdp.design.rounding import exponential
 from tightdp.errors import DimensionError, check_count, check_list, exact_fraction, fail
 from tightdp.noise.law import check_sensitivity
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import check_epsilon
 
 
@@ -38,6 +39,7 @@ class WorstEvent:
     intervals: tuple[tuple[Fraction, Fraction], ...]
 
 
+@tells_arguments
 def worst_event(
     edges: Sequence[Any],
     weights: Sequence[int],

@@ -24,6 +24,7 @@ from tightdp.geometry.norm_balls import (
     check_balls,
     lp_norm,
 )
+from tightdp.parameters import tells_arguments
 from tightdp.randomness import SeededSource
 
 EQUAL = 1e-9  # two values closer than this (relative) are one value computed twice
@@ -104,6 +105,7 @@ class Containment:
         return self.verdict == "inside"
 
 
+@tells_arguments
 def containment(inner: NormBall, outer: NormBall) -> Containment:
     """Decide whether ``inner`` lies inside ``outer`` (touching is inside).
 

@@ -36,6 +36,7 @@ from tightdp.errors import (
     shown,
 )
 from tightdp.geometry.linear_programs import support_by_cuts
+from tightdp.parameters import tells_arguments
 from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
 
 # Public geometry may be measured by simulation with a fixed seed: no data are involved, and the
@@ -84,6 +85,10 @@ class NormBall(ABC):
     """
 
     dim: int
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        tells_arguments(cls)
 
     @property
     def rank(self) -> int:

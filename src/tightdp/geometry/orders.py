@@ -36,6 +36,7 @@ from tightdp.geometry.norm_balls import (
     check_exponent,
     lp_norm,
 )
+from tightdp.parameters import tells_arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ def entropy(ball: NormBall, epsilon: float) -> Estimate:
     return Estimate(value, volume.standard_error)
 
 
+@tells_arguments
 def information_difference(statistic_entropy: float, ball: NormBall, epsilon: float) -> Estimate:
     """``I(T; Z) - I(Z; V) = H(T) - H(V)`` for noise V independent of the statistic, Z = T + V.
 
@@ -210,6 +212,7 @@ def _planar_mean_norm(ball: NormBall, p: float) -> float:
 # --- the orders ---------------------------------------------------------------------------------
 
 
+@tells_arguments
 def containment_order(ball: NormBall, other: NormBall) -> int | None:
     """-1, 0 or 1 as the first ball lies inside the second, equals it or holds it; None if neither.
 
@@ -230,6 +233,7 @@ def containment_order(ball: NormBall, other: NormBall) -> int | None:
     return -1 if inside else 1 if outside else None
 
 
+@tells_arguments
 def volume_order(ball: NormBall, other: NormBall) -> int:
     """-1, 0 or 1 as the first ball is smaller, equal or larger in volume.
 

@@ -21,6 +21,7 @@ from tightdp.geometry.orders import (
     volume_order,
 )
 from tightdp.geometry.sensitivity import Sensitivity, SensitivitySpace, check_space
+from tightdp.parameters import tells_arguments
 from tightdp.printed import (
     html_notes,
     html_table,
@@ -171,6 +172,7 @@ def _held(what: object) -> tuple[SensitivitySpace, object]:
     return cast(SensitivitySpace, found), getattr(what, "epsilon", None)
 
 
+@tells_arguments
 def rank_norms(
     space: SensitivitySpace | object,
     epsilon: float | None = None,

@@ -46,6 +46,7 @@ from tightdp.geometry.row_images import (
 )
 from tightdp.geometry.row_terms import affine_image, image_of_terms
 from tightdp.geometry.units import ROUNDING
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
 from tightdp.schema import Category, Interval
@@ -93,6 +94,7 @@ class CoverCertificate:
         return self.holds
 
 
+@tells_arguments
 class SensitivitySpace:
     r"""The set :math:`S_T = \{T(X) - T(X')\}` over neighbours, for :math:`T = \sum_i \phi(row_i)`.
 
@@ -350,6 +352,7 @@ class SensitivitySpace:
         return f"SensitivitySpace(dim={self.dim}, neighbors='{self.neighbors}', {kind})"
 
 
+@tells_arguments
 def certify_contains(ball: NormBall, space: SensitivitySpace) -> CoverCertificate:
     """Prove that ``ball`` contains ``space``, or return a violating pair of rows.
 

@@ -20,6 +20,7 @@ from tightdp.geometry.containment import largest_gauge, verdict
 from tightdp.geometry.norm_balls import MEASURING_SEED, LpBall
 from tightdp.geometry.sensitivity import SensitivitySpace, check_space
 from tightdp.geometry.units import ROUNDING
+from tightdp.parameters import tells_arguments
 from tightdp.randomness import SeededSource
 
 _ALL_CORNERS = 12  # entries up to which all corners are looked at
@@ -68,6 +69,7 @@ class Structure:
         return f"{kind}: not all corners of the box are movements; {reached}"
 
 
+@tells_arguments
 def structure(space: SensitivitySpace) -> Structure:
     """Decide whether a statistic has negligible structure (Awan and Slavković, 2018).
 

@@ -9,6 +9,7 @@ import scipy  # scipy.stats is loaded at its first use: importing it is slow
 from numpy.typing import ArrayLike
 
 from tightdp.errors import DimensionError, check_array, check_confidence, check_real, fail
+from tightdp.parameters import tells_arguments
 
 
 class Combined(NamedTuple):
@@ -20,6 +21,7 @@ class Combined(NamedTuple):
     high: float
 
 
+@tells_arguments
 def combined_interval(
     estimates: ArrayLike, variances: ArrayLike, confidence: float = 0.95, *, least: float = 0.0
 ) -> Combined:

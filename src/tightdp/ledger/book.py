@@ -43,10 +43,12 @@ from tightdp.ledger.composition import (
 from tightdp.ledger.entries import Asked, Entry, Terms, check_key, check_text, now
 from tightdp.ledger.outcomes import LedgerReleases
 from tightdp.ledger.store import Store, Transaction
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.randomness import SecureSource
 
 
+@tells_arguments
 class Ledger(LedgerReleases):
     """A privacy budget with a memory, in a file shared by many processes or in memory.
 

@@ -19,6 +19,7 @@ from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import FloatArray, check_instance, check_within, fail
 from tightdp.mechanisms.exponential_grids import PieceLaw
 from tightdp.mechanisms.mechanism import Mechanism
+from tightdp.parameters import tells_arguments
 from tightdp.preview import Preview
 from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.randomness import RandomSource
@@ -303,6 +304,7 @@ class BoundsFinder(Mechanism):
         return Draft.of(("low", "high"), self.rule.edges(min(ends), max(ends)), ends, 1, DEPENDS)
 
 
+@tells_arguments
 def find_bounds(
     frame: TableLike,
     column: str,

@@ -16,6 +16,7 @@ from tightdp.accounting import Cost
 from tightdp.errors import FloatArray, WideIntegers, check_count, exact_fraction, fail, shown
 from tightdp.exact.discrete_draws import discrete_gaussians
 from tightdp.noise.law import LatticeLaw, SymmetricLaw, check_delta
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import check_epsilon, float_up
 from tightdp.randomness import RandomSource
 
@@ -113,6 +114,7 @@ class NormalLaw(SymmetricLaw):
         return gaussian_delta(epsilon, shift / self.sigma)
 
 
+@tells_arguments
 class AnalyticGaussian(NormalLaw):
     r"""Gaussian noise with the least variance that (epsilon, delta) allows.
 
@@ -157,6 +159,7 @@ class AnalyticGaussian(NormalLaw):
         return _least(fits, 1.0)
 
 
+@tells_arguments
 class Gaussian(NormalLaw):
     r"""Gaussian noise by the classical formula, for epsilon < 1.
 
@@ -192,6 +195,7 @@ class Gaussian(NormalLaw):
         return sigma
 
 
+@tells_arguments
 class DiscreteGaussian(LatticeLaw):
     r"""The discrete Gaussian: integers with :math:`P(z) \propto e^{-z^2/(2\sigma^2)}`.
 

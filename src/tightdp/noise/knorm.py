@@ -12,10 +12,12 @@ from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import NormBall, SecondMoment
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_noise
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import Numerics, check_epsilon, float_up, text_up
 from tightdp.randomness import RandomLike, source
 
 
+@tells_arguments
 class KNormNoise:
     r"""Noise shaped like a norm ball: density :math:`\propto \exp(-\epsilon \|v\|_K)` on the span.
 

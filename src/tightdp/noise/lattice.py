@@ -53,6 +53,7 @@ from tightdp.exact.long_vectors import box_draws, histogram_draws
 from tightdp.exact.rejection import LEAST_SHARE
 from tightdp.exact.round_draws import MOST_ENTRIES, RoundLaw
 from tightdp.geometry.norm_balls import MEASURING_SEED
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import Numerics, check_epsilon, text_up
 from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
 
@@ -72,6 +73,7 @@ _TILTED = Fraction(1, 4)  # a staircase of smaller epsilon keeps three in four d
 SILENT = 60  # rates at which nothing but zero is drawn
 
 
+@tells_arguments
 class LatticeNoise:
     r"""Exact noise :math:`P(z) \propto \exp(-\epsilon f(\mathrm{level}(z)/L))` on integer vectors.
 

@@ -22,6 +22,7 @@ from tightdp.exact.lattice_body import box_points
 from tightdp.exact.undecided_bits import coins
 from tightdp.noise.law import LatticeLaw, check_delta, check_shift
 from tightdp.noise.steps import Steps
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import float_up
 from tightdp.randomness import RandomSource
 
@@ -230,6 +231,7 @@ class LatticeSteps(LatticeLaw):
         return shown if self.reach is None else {**shown, "reach": self.reach}
 
 
+@tells_arguments
 class Geometric(LatticeSteps):
     r"""The two-sided geometric law: integers with :math:`P(z) \propto e^{-|z|\epsilon/L}`.
 

@@ -24,8 +24,10 @@ from tightdp.noise.law import (
     grid_steps,
 )
 from tightdp.noise.steps import Steps
+from tightdp.parameters import tells_arguments
 
 
+@tells_arguments
 class Laplace(SymmetricLaw):
     r"""Laplace noise.
 
@@ -87,6 +89,7 @@ class Laplace(SymmetricLaw):
         return self.epsilon * (sensitivity / self.sensitivity), 0.0
 
 
+@tells_arguments
 class TruncatedLaplace(SymmetricLaw):
     r"""Laplace noise cut off where only delta is lost.
 
@@ -188,6 +191,7 @@ class TruncatedLaplace(SymmetricLaw):
         return moved, self._shortfall(moved, sensitivity)
 
 
+@tells_arguments
 class Staircase(SteppedLaw):
     r"""Staircase noise, the law with the least :math:`E|X|` of all epsilon-DP noise on the line.
 
@@ -245,6 +249,7 @@ class Staircase(SteppedLaw):
         return {**super()._shown(), "core_share": self.core_share}
 
 
+@tells_arguments
 class Tulap(SteppedLaw):
     r"""Truncated uniform-Laplace noise, the canonical noise of (epsilon, delta)-DP.
 

@@ -33,6 +33,7 @@ from tightdp.geometry.nuclear_spectrum import (
     replaced_spectrum,
     spectrum,
 )
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import Numerics, check_epsilon
 from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
 
@@ -47,6 +48,7 @@ _EXACT_SPECTRA = MOST_REPLACED  # rows of matrices whose spectra are simulated w
 _CHAINS, _SWEEPS, _TAKEN = 256, 160, 8
 
 
+@tells_arguments
 class NuclearNoise:
     r"""The integers nearest to V, symmetric, with density :math:`\propto e^{-\epsilon\|SVS\|_*/L}`.
 

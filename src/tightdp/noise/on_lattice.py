@@ -44,6 +44,7 @@ from tightdp.geometry.moment_hulls import K2, K3
 from tightdp.geometry.norm_balls import LpBall, NormBall, check_balls, half_signs
 from tightdp.geometry.poset_ball import PosetBall, ReplacedPosetBall
 from tightdp.noise.lattice import LatticeNoise
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import check_epsilon
 
 Shape = tuple[LatticeBody, Fraction]
@@ -57,6 +58,7 @@ _FLOAT_SLACK = 2.0**-30  # granted to supports and widths that were computed wit
 _DENOMINATORS = 720_720  # multiple of 1..16: gauges of corners are rational and often simple
 
 
+@tells_arguments
 def lattice_noise(
     ball: NormBall,
     epsilon: Number,

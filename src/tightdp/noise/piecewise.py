@@ -13,9 +13,11 @@ from tightdp.accepted import Number
 from tightdp.errors import FloatArray, exact_fraction, fail, shown
 from tightdp.noise.law import ContinuousLaw, check_sensitivity, grid_steps
 from tightdp.noise.table_noise import CellWeights, TableNoise
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import check_epsilon, float_up
 
 
+@tells_arguments
 class PiecewiseNoise(ContinuousLaw, CellWeights):
     r"""A mixture of uniform laws on the cells of a grid, and an atom at zero.
 

@@ -13,10 +13,12 @@ from tightdp.accepted import Number
 from tightdp.errors import DimensionError, FloatArray, check_count, check_probability, fail
 from tightdp.exact.enclosures import exp_below
 from tightdp.noise.table_noise import shifted_shortfall
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import check_epsilon, text_up
 from tightdp.randomness import RandomSource
 
 
+@tells_arguments
 class RangeNoise:
     r"""One table of integer weights for each interval of the range of an integer query.
 

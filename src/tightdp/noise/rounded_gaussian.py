@@ -26,6 +26,7 @@ from tightdp.errors import (
 from tightdp.exact.discrete_draws import rounded_gaussians
 from tightdp.noise.gaussian_laws import gaussian_delta
 from tightdp.noise.law import LatticeLaw, check_delta
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import EPSILON_CEILING, EPSILON_FLOOR, float_up
 from tightdp.randomness import RandomSource
 
@@ -90,6 +91,7 @@ def rounded_moment(variance: float, p: int) -> float:
     return sigma * math.sqrt(2 / math.pi) - 1 / (12 * sigma * math.sqrt(2 * math.pi))
 
 
+@tells_arguments
 class RoundedGaussian(LatticeLaw):
     r"""A normal variable of variance ``sigma2``, rounded to the nearest integer.
 

@@ -16,6 +16,7 @@ from tightdp.exact.discrete_draws import SAFE
 from tightdp.exact.enclosures import exp_below
 from tightdp.exact.rejection import by_weight
 from tightdp.noise.law import LatticeLaw, check_shift
+from tightdp.parameters import tells_arguments
 from tightdp.privacy import check_epsilon, float_up
 from tightdp.randomness import RandomSource
 
@@ -113,6 +114,7 @@ class CellWeights:
         return self.atom / self.total + max(one_way(p), one_way(p[::-1]))
 
 
+@tells_arguments
 class TableNoise(LatticeLaw, CellWeights):
     r"""Integers drawn from a table of integer weights, each spread evenly over ``points`` points.
 
