@@ -14,7 +14,9 @@ from tightdp.parameters import tells_arguments
 
 @runtime_checkable
 class PlannedTest(Protocol):
-    """A test that knows its power."""
+    """A test that knows its power, and says in words what an effect is."""
+
+    effect: str
 
     def power(self, effect: Any, alpha: float = 0.05, rows: int | None = None) -> float: ...
 

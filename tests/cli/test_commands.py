@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import tightdp as tdp
 from tightdp.cli import main
 from tightdp.cli.completion import nodes, script
 from tightdp.cli.main import HOMES, parser
@@ -20,6 +21,7 @@ from tightdp.cli.output import MEANINGS, Exit, plain
 from tightdp.data.sources import looks_like_data
 from tightdp.errors import ParameterError
 from tightdp.ledger import Ledger
+from tightdp.plans.plan import Plan
 from tightdp.schema import Schema
 
 # --- from a table of one's own to a release ------------------------------------------------------
@@ -203,6 +205,70 @@ def test_compare_knows_the_noises_of_naive_bayes(here, tightdp, monkeypatch):
     assert {row["noise"] for row in last["noises"]} >= {"hull", "laplace", "staircase"}
 
 
+TESTS = """\
+[[releases]]
+name = "pay by answer"
+kind = "means_test"
+column = "pay (EUR)"
+by = "answer"
+weight = 1
+[[releases]]
+name = "adults"
+kind = "proportion_test"
+column = "age"
+low = 18
+weight = 1
+[[releases]]
+name = "means"
+kind = "mean"
+weight = 1
+"""
+
+
+def plan_of_tests(here: Path) -> None:
+    head = (here / "plan.toml").read_text().partition("[[releases]]")[0]
+    (here / "tests.toml").write_text(head.replace("survey.ledger", "tests.ledger") + TESTS)
+
+
+def test_power_says_what_tests_notice_as_python_does(here, tightdp):
+    plan_of_tests(here)
+    both = tightdp("power", "tests.toml", "--json").json["tests"]
+    assert [found["name"] for found in both] == ["pay by answer", "adults"]  # a mean is no test
+    pay = Plan.read("tests.toml")["pay by answer"].request
+    assert both[0]["detects"] == tdp.detectable(pay)
+    words = ("power", "tests.toml", "--release", "pay by answer", "--effect", "2", "--power", "0.9")
+    (one,) = tightdp(*words, "--epsilon", "1/4", "--json").json["tests"]
+    assert one["power"] == tdp.power(pay, 2, epsilon=0.25)
+    assert one["needed_rows"] == tdp.sample_size(pay, 2, power=0.9, epsilon=0.25)
+    (more,) = tightdp(*words, "--rows", "400", "--json").json["tests"]
+    assert more["power"] == tdp.power(pay, 2, rows=400) > one["power"]
+    said = tightdp(*words).out
+    assert "epsilon = 0.666" in said
+    assert "rows that notice 2 with 90% power" in said
+    assert not (here / "tests.ledger").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ("plan.toml", "no test of a hypothesis"),
+        ("tests.toml --release means", "'means' is no test"),
+        ("tests.toml --effect 1", "choose it with --release"),
+        ("tests.toml --rows 9", "needs `--effect`"),
+        ("tests.toml --epsilon 1/0", "--epsilon"),
+        ("tests.toml --alpha 1", "--alpha"),
+        ("tests.toml --power nan", "--power"),
+        ("tests.toml --release adults --effect 2", "share"),
+        ("tests.toml --release adults --effect 0.6 --rows 0", "--rows"),
+    ],
+)
+def test_questions_about_power_that_have_no_answer(words, complaint, here, tightdp):
+    plan_of_tests(here)
+    said = tightdp("power", *words.split())
+    assert said.code == 2
+    assert complaint in said.err
+
+
 def test_a_release_that_cannot_be_compared_leaves_the_others(tightdp, monkeypatch):
     from tightdp import compare
 
@@ -377,6 +443,7 @@ LEFT_OUT = ("reproduce all", "tightdp web", " init ", "ledger burn", " | jq ", "
 
 def test_examples_of_help_can_be_pasted(here, tightdp, capsys):
     shutil.copy(here / "survey.csv", here / "public.csv")
+    plan_of_tests(here)
     pasted = []
     for path in sorted(commands(), key=lambda path: path.startswith("ledger")):  # it must exist
         with pytest.raises(SystemExit):
@@ -391,7 +458,8 @@ def test_examples_of_help_can_be_pasted(here, tightdp, capsys):
                 pasted.append(words[1])
                 said = tightdp(*words[1:])
                 assert said.code == 0, (line, said.err)
-    assert {"audit", "compare", "design", "verify", "ledger", "preview", "release"} <= {*pasted}
+    assert {"audit", "compare", "design", "verify", "ledger", "power", "preview"} <= {*pasted}
+    assert "release" in pasted
 
 
 @pytest.mark.parametrize(
@@ -403,6 +471,7 @@ def test_examples_of_help_can_be_pasted(here, tightdp, capsys):
         "preview plan.toml",
         "release plan.toml",
         "compare plan.toml",
+        "power tests.toml",
         "audit plan.toml --releases 1000 --release answers",
         "kinds",
         "kinds mean",
@@ -415,7 +484,8 @@ def test_examples_of_help_can_be_pasted(here, tightdp, capsys):
         "completion bash",
     ],
 )
-def test_every_command_speaks_json_and_nothing_else(words, tightdp):
+def test_every_command_speaks_json_and_nothing_else(words, here, tightdp):
+    plan_of_tests(here)
     said = tightdp(*words.split(), "--json")
     assert isinstance(said.json, dict)
     assert said.err == ""

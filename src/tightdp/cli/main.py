@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from tightdp.cli import audits, completion, ledgers, papers, plans, reports, schemas, web
+from tightdp.cli import audits, completion, ledgers, papers, planning, plans, reports, schemas, web
 from tightdp.cli import design_commands as designs
 from tightdp.cli.arguments import Act, Parser, Wide
 from tightdp.cli.output import MEANINGS, Exit, Speaker, code_of, drop_unwritten, flush
@@ -35,6 +35,7 @@ HOMES = {  # where every command is made, in the order of the help
     "plan": schemas,
     "check": plans,
     "preview": plans,
+    "power": planning,
     "release": plans,
     "report": reports,
     "web": web,

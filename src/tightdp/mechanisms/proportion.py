@@ -91,6 +91,8 @@ class ProportionTest(Reading):
     0.935
     """
 
+    effect = "difference of the share from the null"
+
     def __init__(
         self,
         schema: Schema,
@@ -188,5 +190,5 @@ class ProportionTest(Reading):
             std=np.array([found.std[0] / n, np.nan]),
             half_width=np.array([min(found.half_width[0] / n, 1.0), 1.0]),
             assumes=of_rows(self.schema),
-            detects=in_words("difference of the share from the null", self.detects()),
+            detects=in_words(self.effect, self.detects()),
         )
