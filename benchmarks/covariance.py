@@ -33,8 +33,8 @@ DELTA = 1e-6
 EPSILONS = (0.1, 0.3, 1.0)
 KEPT = 2  # components
 NORM = 1.0  # to which rows are shortened before any package sees them
-LIMIT = 60  # seconds of the processor that a peer has for all fits of a table and an epsilon
-TABLES = ("abalone", "adult")  # of those that can be read, unless others are asked for
+LIMIT = 30  # seconds of the processor that a peer has for all fits of a table and an epsilon
+TABLES = ("adult", "abalone", "house sales in Seattle")  # those that can be read, unless asked for
 
 PEER = """
 import json, signal, sys, warnings
