@@ -17,6 +17,7 @@ from tightdp.errors import (
     check_choice,
     check_confidence,
     check_flag,
+    encodes,
     fail,
     require,
 )
@@ -431,8 +432,8 @@ class Release:
             else None,
             "covers": _COVERS[record.get("covers", "noise")],
             "axes": read_axes(record.get("axes", ())),
-            "units": str(record.get("units", "")),
-            "dates": {str(name): str(date.fromisoformat(day)) for name, day in _dates(record)},
+            "units": texts([record.get("units", "")])[0],
+            "dates": _read_dates(record.get("dates", {})),
             "receipt": dict(record["receipt"]),
         }
 
@@ -566,10 +567,12 @@ class Release:
 
 
 def texts(given: Any) -> tuple[str, ...]:
-    """Texts of a record, which are printed and sorted as such."""
+    """Texts of a record, which are printed, sorted and written to files as such."""
     found = tuple(given)
     if isinstance(given, str) or not all(isinstance(text, str) for text in found):
         raise TypeError
+    if not all(map(encodes, found)):
+        raise ValueError
     return found
 
 
@@ -578,8 +581,9 @@ def read_axes(sides: Any) -> tuple[Axis, ...]:
     return tuple((texts([name])[0], texts(labels)) for name, labels in sides)
 
 
-def _dates(record: Mapping[str, Any]) -> Iterable[tuple[Any, Any]]:
-    return dict(record.get("dates", {})).items()
+def _read_dates(days: Any) -> dict[str, str]:
+    """The days that entries stand for, from a record."""
+    return {name: str(date.fromisoformat(days[name])) for name in texts(days)}
 
 
 def _without_zeros(covariance: FloatArray) -> FloatArray:
