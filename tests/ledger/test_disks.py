@@ -19,8 +19,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+
+import tightdp as tdp
 
 from tightdp.errors import BurnedError, LedgerError
 from tightdp.ledger import Ledger, store
@@ -91,12 +95,37 @@ def test_an_input_output_error_on_a_full_disk_is_for_want_of_room(
     """SQLite calls a log that cannot grow an input-output error: the remedy is room."""
     with Ledger.open(path) as ledger:
         receipt = ledger.spend(COST, key="new")
-        monkeypatch.setattr(store.files, "has_room", lambda place: False)
+        monkeypatch.setattr(store.files, "has_room", lambda *facts: False)
         with (
             replaced(path.with_name("ledger.db-wal"), "/proc/self/mem"),
             pytest.raises(LedgerError, match="disk is full; make room"),
         ):
             ledger.store(receipt, {"value": 1})
+
+
+def test_room_is_asked_for_all_entries_before_they_are_paid_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A megabyte was asked for, whatever the size: 100,000 groups were paid for and lost."""
+    levels = list(range(50_000))
+    schema = tdp.Schema({"k": tdp.Category(levels, other=0)}, rows=2)
+    disk = os.statvfs(tmp_path)
+    free = 8 << 20
+    small = SimpleNamespace(f_blocks=disk.f_blocks, f_bavail=free, f_frsize=1)
+    with Ledger(2, path=tmp_path / "ledger.db") as ledger:
+        monkeypatch.setattr(os, "statvfs", lambda place: small)
+        options: dict[str, Any] = {"by": "k", "epsilon": 1, "ledger": ledger}
+        with pytest.raises(LedgerError, match="less than 26 MiB"):
+            tdp.count({"k": [1, 2]}, schema=schema, **options)
+        assert ledger.spent.epsilon == 0
+        few = tdp.Schema({"k": tdp.Category(levels[:9], other=0)}, rows=2)
+        tdp.count({"k": [1, 2]}, schema=few, **options)
+        before = sum(file.stat().st_size for file in tmp_path.iterdir())
+        monkeypatch.undo()
+        tdp.count({"k": [1, 2]}, schema=schema, **options)
+        ledger.close()  # the log is merged: what it holds is there twice before
+        grown = sum(file.stat().st_size for file in tmp_path.iterdir()) - before
+    assert 2 * grown < 25 << 20  # the room that is asked for is enough
 
 
 def test_a_ledger_that_does_not_reach_the_disk_is_not_made(

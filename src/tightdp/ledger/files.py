@@ -22,6 +22,7 @@ _NETWORK = re.compile(
 )
 _MOUNTS = Path("/proc/self/mountinfo")
 _ROOM = 1 << 20  # bytes: a payment and its release, twice, in the log and in the file
+_ROOM_OF_ENTRY = 512  # bytes of a name, a value, its variance and its interval, twice
 
 
 class Identity(NamedTuple):
@@ -146,20 +147,21 @@ def has_log(place: Path) -> bool:
     return log.exists() and log.stat().st_size > 0
 
 
-def has_room(place: Path) -> bool:
-    """Whether the disk has room for a release, or does not say."""
+def has_room(place: Path, entries: int = 0) -> bool:
+    """Whether the disk has room for a release of so many entries, or does not say."""
     disk = os.statvfs(place.parent) if hasattr(os, "statvfs") else None
     if disk is None or not disk.f_blocks:  # a file system that does not say how large it is
         return True
-    return disk.f_bavail * disk.f_frsize >= _ROOM
+    return disk.f_bavail * disk.f_frsize >= _ROOM + entries * _ROOM_OF_ENTRY
 
 
-def check_room(place: Path) -> None:
+def check_room(place: Path, entries: int = 0) -> None:
     """Refuse to pay where the release that is paid for might not fit on the disk."""
-    if not has_room(place):
+    if not has_room(place, entries):
+        size = -(-(_ROOM + entries * _ROOM_OF_ENTRY) // _ROOM)
         fail(
-            f"The disk of the ledger {place} is full but for less than 1 MiB: a release might not "
-            "fit after its payment. Nothing was paid for it; make room.",
+            f"The disk of the ledger {place} is full but for less than {size} MiB: a release might "
+            "not fit after its payment. Nothing was paid for it; make room.",
             LedgerError,
         )
 

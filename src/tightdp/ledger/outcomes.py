@@ -15,7 +15,7 @@ from tightdp.errors import (
     check_instance,
     fail,
 )
-from tightdp.ledger import charges, store
+from tightdp.ledger import charges, files, store
 from tightdp.ledger.charges import Receipt
 from tightdp.ledger.entries import Entry, check_key, check_record, now
 from tightdp.ledger.store import Transaction
@@ -40,6 +40,17 @@ class LedgerReleases(LedgerView):
         self._end(receipt, "release", {"record": plain})
         store._checkpoint("stored")
         return plain
+
+    def check_room(self, entries: int) -> None:
+        """Refuse a release of so many entries, before it is paid for, if the disk lacks the room.
+
+        >>> import tightdp as tdp
+        >>> tdp.Ledger(epsilon=1).check_room(1000)
+        """
+        number, place = check_count("entries", entries, least=0), self._store.place
+        if place is not None:
+            with store.explained(place):
+                files.check_room(place, number)
 
     def burn(self, receipt: Receipt) -> None:
         """Give up the release of a spend. The charge stays; the key can never be answered."""

@@ -343,6 +343,8 @@ class Mechanism(Recorded, ABC):
         if not _known(ledger, key):
             table = self._opened(frame)
             self.check(table)
+            if ledger is not None:
+                ledger.check_room(self._entries())
         with ExitStack() as stack:
             receipt: Mapping[str, Any] = {}
             store: Callable[[dict[str, Any]], Any] | None = None
@@ -374,6 +376,11 @@ class Mechanism(Recorded, ABC):
                 return release
 
             return Started(self, table, publish, stack.pop_all())
+
+    def _entries(self) -> int:
+        """How many numbers a release has, where that is public: of keys that nobody listed none."""
+        names = getattr(getattr(self, "statistic", self), "names", ())
+        return len(names) if isinstance(names, (tuple, list)) else 0
 
     def _opened(self, frame: TableLike) -> Any:
         """The table, opened once for all that follows; a function of the caller's gets its own."""
