@@ -175,13 +175,13 @@ class TableBook(Release):
         more = {"contents": contents, "alone": alone, "suppress": _share(record), "given": given}
         return found | more
 
-    def table(self, *columns: str, simultaneous: bool = True) -> BookTable:
+    def table(self, *columns: str | Sequence[str], simultaneous: bool = True) -> BookTable:
         """One of the tables.
 
         Parameters
         ----------
         columns : str
-            Its columns, in any order.
+            Its columns, in any order; or one list of them, as it was asked for.
         simultaneous : bool
             Whether intervals hold for all cells of the book at once, or each for itself.
         """
@@ -208,13 +208,14 @@ class TableBook(Release):
             together=every,
         )
 
-    def _where(self, columns: Sequence[str]) -> int:
-        wanted = set(columns)
+    def _where(self, columns: Sequence[str | Sequence[str]]) -> int:
+        listed = len(columns) == 1 and isinstance(columns[0], (list, tuple))
+        wanted = sorted(map(str, columns[0] if listed else columns))
         for where, axes in enumerate(self.contents):
-            if {name for name, _ in axes} == wanted and len(columns) == len(axes):
+            if sorted(name for name, _ in axes) == wanted:
                 return where
         known = "; ".join(title(axes) for axes in self.contents)
-        fail(f"There is no table of {quoted(', '.join(map(str, columns)))}: {shown(known)}.")
+        fail(f"There is no table of {quoted(', '.join(wanted))}: {shown(known)}.")
 
     @property
     def hidden(self) -> NDArray[np.bool_]:

@@ -87,6 +87,19 @@ def test_cells_of_books_lie_in_their_intervals(options, relation, seed):
                 assert not outside(found.names, found.value, found.interval, found.unknown)
 
 
+@pytest.mark.parametrize("bounds", [(100, 101), (-101, -100)])
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_sums_of_a_book_lie_in_their_intervals(bounds, relation, seed):
+    """Of numbers far from 0 in empty groups: counts were cut for the ends, not for the value."""
+    facts = {"k": tdp.Category(list("abcdef"), other="a"), "x": tdp.Interval(*bounds)}
+    schema = tdp.Schema(facts, ROWS, neighbors=relation)
+    book = tdp.Tables(schema, [["k"]], sums=[("x", ["k"])], epsilon=0.5)
+    assert not told(book, {"k": ["a"] * ROWS, "x": [bounds[0] + 0.5] * ROWS}, 10, seed)
+    release = book.release({"k": ["a"] * ROWS, "x": [bounds[0]] * ROWS}, rng=seed)
+    alone = release.table("k", "sum", simultaneous=False)
+    assert not outside(alone.names, alone.value, alone.interval, alone.unknown)
+
+
 CUT = {
     "mean": ({"columns": ["x"]}, (0, 10)),
     "mean per person": ({"columns": ["x"], "per": "person"}, (0, 10)),

@@ -715,6 +715,16 @@ def test_cells_that_are_too_uncertain_are_printed_as_a_dash(seed):
     ) == release.table("sex", "region").hidden.sum()
 
 
+def test_a_table_is_named_as_it_was_asked_for(seed):
+    """A list, as the tables are stated, was a bare TypeError."""
+    release = book().release(people(np.random.default_rng(seed)), rng=seed)
+    for named in (["sex", "region"], ("region", "sex")):
+        assert release.table(named).names == release.table(*named).names
+    for wrong in ([], [["sex"]], ["sex", "planet"], ["sex", "sex"], {"sex": 1}, None):
+        with pytest.raises(ParameterError, match="There is no table"):
+            release.table(wrong)
+
+
 def test_frames_have_all_cells(seed):
     release = book().release(people(np.random.default_rng(seed)), rng=seed)
     frame, polar = release.to_pandas(), release.to_polars()

@@ -296,6 +296,8 @@ class GroupNumbers:
             sides = self.middle * interval[:, :, None]  # (groups, ends, columns)
             low = sides.min(axis=1) + self.half * (sums - half)
             high = sides.max(axis=1) + self.half * (sums + half)
+            # counts are cut there, not here: what is shown is in its interval, as a count is
+            low, high = np.minimum(low, value), np.maximum(high, value)
             found.append(np.stack([low, high], axis=-1).reshape(-1, 2))
         errors = self.middle**2 * spread[:, None] + self.half**2 * variance
         return Numbers(value.ravel(), errors.ravel(), *found)
