@@ -25,7 +25,6 @@ from typing import Any
 import pytest
 
 import tightdp as tdp
-
 from tightdp.errors import BurnedError, LedgerError
 from tightdp.ledger import Ledger, store
 from tightdp.privacy import Guarantee
