@@ -15,6 +15,7 @@ import time
 from typing import Any, NamedTuple
 
 import numpy as np
+from logistic_grid import cells
 
 import tightdp as tdp
 from tightdp.errors import FloatArray
@@ -48,21 +49,10 @@ SETTINGS = [
 ]
 
 
-def cells(kind: str, rows: int, rng: np.random.Generator) -> FloatArray:
-    """Columns within [-1, 1]."""
-    if kind == "even":
-        return rng.uniform(-1, 1, (rows, WIDTH))
-    if kind == "skewed":
-        return np.clip(rng.exponential(0.35, (rows, WIDTH)) - 1, -1, 1)
-    shared, own = rng.normal(size=(rows, 1)), rng.normal(size=(rows, WIDTH))
-    r = float(kind.split()[1])
-    return np.clip((np.sqrt(r) * shared + np.sqrt(1 - r) * own) / 3, -1, 1)
-
-
 def table(setting: Setting, place: int, key: int) -> tuple[dict[str, Any], FloatArray]:
     """A table, and the widths of 95 % intervals without privacy."""
     rng = np.random.default_rng([78, place, key])
-    x = cells(setting.columns, setting.rows, rng)
+    x = cells(setting.columns, setting.rows, WIDTH, rng)
     wide = np.column_stack([np.ones(setting.rows), x])
     mean = np.exp(wide @ np.array(setting.theta))
     if setting.dispersion:

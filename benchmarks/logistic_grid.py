@@ -64,13 +64,13 @@ SETTINGS = [
 ]
 
 
-def cells(kind: str, rows: int, rng: np.random.Generator) -> FloatArray:
+def cells(kind: str, rows: int, width: int, rng: np.random.Generator) -> FloatArray:
     """Columns within [-1, 1]."""
     if kind == "even":
-        return rng.uniform(-1, 1, (rows, WIDTH))
+        return rng.uniform(-1, 1, (rows, width))
     if kind == "skewed":
-        return np.clip(rng.exponential(0.35, (rows, WIDTH)) - 1, -1, 1)
-    shared, own = rng.normal(size=(rows, 1)), rng.normal(size=(rows, WIDTH))
+        return np.clip(rng.exponential(0.35, (rows, width)) - 1, -1, 1)
+    shared, own = rng.normal(size=(rows, 1)), rng.normal(size=(rows, width))
     r = float(kind.split()[1])
     return np.clip((np.sqrt(r) * shared + np.sqrt(1 - r) * own) / 3, -1, 1)
 
@@ -78,7 +78,7 @@ def cells(kind: str, rows: int, rng: np.random.Generator) -> FloatArray:
 def table(setting: Setting, place: int, key: int) -> tuple[dict[str, Any], FloatArray]:
     """A table, and the widths of 95 % intervals without privacy."""
     rng = np.random.default_rng([77, place, key])
-    x = cells(setting.columns, setting.rows, rng)
+    x = cells(setting.columns, setting.rows, WIDTH, rng)
     wide = np.column_stack([np.ones(setting.rows), x])
     p = 1 / (1 + np.exp(-wide @ setting.theta))
     y = (rng.random(setting.rows) < p).astype(int)

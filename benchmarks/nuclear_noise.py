@@ -8,12 +8,11 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import time
-from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+from covariance import rate
 
 import tightdp as tdp
 from tightdp.geometry.nuclear_ball import MOST_SIZE
@@ -22,16 +21,6 @@ from tightdp.shaping.moment_noise import choose_noise
 
 RESOLUTION = 1 << 32
 DELTA = 1e-6
-
-
-def rate(draw: Callable[[], object], seconds: float = 0.7) -> float:
-    """Calls per second of the processor; the first one, which makes tables, does not count."""
-    draw()
-    count, start = 0, time.process_time()
-    while time.process_time() - start < seconds or not count:
-        draw()
-        count += 1
-    return count / (time.process_time() - start)
 
 
 def regressions(most: int) -> list[str]:
