@@ -452,8 +452,8 @@ def _column(name: str, facts: object) -> Interval | Category:
         return Category(**facts)
     if not facts:
         fail(
-            f"Column {name!r} is empty: it needs `low` and `high` if it is a number or a date, "
-            "`levels` if it is a category; or delete it, if no release reads it."
+            f"Column {name!r} is empty: it needs `low` and `high`, or `levels`; delete it, if no "
+            "release reads it."
         )
     for key in ("low", "high"):
         if key not in facts:

@@ -30,6 +30,9 @@ from tightdp.schema import Schema
 def test_a_new_user_gets_from_a_table_to_a_report(here, tightdp):
     for name in ("schema.toml", "plan.toml"):
         (here / name).unlink()
+    early = tightdp("plan", "init", "survey.csv")
+    assert early.code == 2
+    assert "no file 'schema.toml'. First: tightdp schema init survey.csv" in early.err
     assert tightdp("schema", "init", "survey.csv").code == 0
     text = (here / "schema.toml").read_text()
     empty = tightdp("schema", "check")
@@ -43,8 +46,13 @@ def test_a_new_user_gets_from_a_table_to_a_report(here, tightdp):
         "answer": 'levels = ["no", "yes"]\nother = "no"',
     }.items():
         filled = filled.replace(f"[columns.{name}]\n", f"[columns.{name}]\n{facts}\n")
+    (here / "schema.toml").write_text(filled.replace("[columns.age]", "[columns.agee]"))
+    misspelt = tightdp("plan", "init", "survey.csv")
+    assert "survey.csv has no column 'agee'. Did you mean 'age'?" in misspelt.err
     (here / "schema.toml").write_text(filled)
-    assert tightdp("schema", "check").code == 0
+    checked = tightdp("schema", "check")
+    assert checked.code == 0
+    assert "tightdp plan init" in checked.err
     assert tightdp("plan", "init", "survey.csv").code == 0
     plan = (here / "plan.toml").read_text()
     model = plan.index("# [[releases]]")

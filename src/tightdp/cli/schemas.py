@@ -25,8 +25,8 @@ from tightdp.data.row_tables import (
     is_address,
 )
 from tightdp.data.sources import HeaderColumn, check_names, read_header
-from tightdp.errors import check_choice, fail
-from tightdp.paths import check_file
+from tightdp.errors import check_choice, fail, suggestion
+from tightdp.paths import check_file, check_path
 from tightdp.plans.toml_text import quoted, toml_key
 from tightdp.privacy import Neighbors
 from tightdp.schema import Schema, has_groups
@@ -297,6 +297,7 @@ def _column(column: HeaderColumn) -> str:
 def _check_schema(given: argparse.Namespace, speaker: Speaker) -> Exit:
     schema = _read_schema(given.schema)
     speaker.say(schema, schema.to_dict())
+    speaker.remark("It can be used. Next, with the name of the table: tightdp plan init FILE")
     return Exit.DONE
 
 
@@ -315,10 +316,13 @@ def _read_schema(path: str) -> Schema:
 def _init_plan(given: argparse.Namespace, speaker: Speaker) -> Exit:
     data = Path(given.data)
     known = [column.name for column in _header(given)]
+    if not check_path("schema", given.schema).exists():
+        fail(f"`schema`: there is no file {given.schema!r}. First: tightdp schema init {data}")
     schema = _read_schema(given.schema)
     strangers = [name for name in schema if name not in known]
     if strangers:
-        fail(f"{given.schema}: {data} has no column {strangers[0]!r}.")
+        hint = suggestion(strangers[0], known)
+        fail(f"{given.schema}: {data} has no column {strangers[0]!r}.{hint}")
     folder = Path(given.out).parent
     if is_address(given.data):
         source = f"address = {quoted(absolute_address(given.data, Path()))}"
