@@ -20,6 +20,7 @@ _INSTEAD = {
 }
 """What to do where a kind has no such option, and people ask for it."""
 _MOST_NAMED = 8  # kinds that have what is missing here
+_FEW = 10  # arguments that are named beside the nearest, which may not be what is meant
 
 Elsewhere = Callable[[str], Sequence[str]]
 """What else has a key of that name."""
@@ -41,15 +42,16 @@ def check_keys(
     One that belongs elsewhere is not taken for a misspelt one: what it belongs to is named.
 
     >>> check_keys(["epsilom"], ["epsilon"], "mean()", "argument")
-    [('epsilom', '`epsilom` is no argument of mean(). Did you mean `epsilon`?')]
+    [('epsilom', '`epsilom` is no argument of mean(). Did you mean `epsilon`? It takes: epsilon.')]
     """
     found = []
     for key in given:
         if key not in allowed:
-            hint, others = suggestion(key, allowed).replace("'", "`"), elsewhere(key)
-            if others or not hint:
+            others = elsewhere(key)
+            hint = "" if others else suggestion(key, allowed).replace("'", "`")
+            if not hint or (what == "argument" and len(allowed) <= _FEW):
                 takes = "may have" if what == "key" else "takes"
-                hint = f" It {takes}: {', '.join(allowed) or 'nothing'}.{_INSTEAD.get(key, '')}"
+                hint += f" It {takes}: {', '.join(allowed) or 'nothing'}.{_INSTEAD.get(key, '')}"
             if others:
                 left = len(others) - _MOST_NAMED
                 more = f" and {left} more" if left > 0 else ""

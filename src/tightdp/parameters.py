@@ -100,10 +100,10 @@ def tells_arguments(called: F) -> F:
 
     >>> @tells_arguments
     ... def count(frame, *, epsilon=1): ...
-    >>> count(None, epsilom=1)
+    >>> count(None, columns="x")
     Traceback (most recent call last):
     ...
-    tightdp.errors.ParameterError: `epsilom` is no argument of count(). Did you mean `epsilon`?
+    tightdp.errors.ParameterError: `columns` is no argument of count(). It takes: frame, epsilon.
     """
     if isinstance(called, type):
         made = inspect.unwrap(called.__init__)  # type: ignore[misc]  # of the base, if it has none

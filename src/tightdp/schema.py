@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Self
 from tightdp.accepted import TableLike
 from tightdp.column_rules import MOST_BITS, OTHER_HELP, Category, Interval
 from tightdp.date_rule import Date
-from tightdp.errors import check_choice, check_count, check_instance, fail
+from tightdp.errors import check_choice, check_count, check_instance, fail, quoted
 from tightdp.parameters import tells_arguments
 from tightdp.paths import read_file
 from tightdp.printed import html_table, text_table, whole
@@ -390,7 +390,24 @@ def complete_rows(schema: object, missing: object) -> Schema:
 
 def check_schema(schema: object) -> Schema:
     """A schema, not a dictionary of columns."""
-    return check_instance("schema", schema, Schema)
+    return check_instance("schema", schema, Schema, "write Schema(columns, rows=...)")
+
+
+def check_column(name: object, rule: object) -> None:
+    """Raise unless a column has a name, and bounds or levels.
+
+    >>> check_column("age", (0, 120))  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ...
+    tightdp.errors.ParameterError: Column 'age' must be ... Got tuple: write Interval(low, high)...
+    """
+    if not isinstance(name, str):
+        fail(f"The name of a column must be a text. Got {quoted(name)}.")
+    if not isinstance(rule, (Interval, Category)):
+        fail(
+            f"Column {name!r} must be a Date, an Interval or a Category. Got "
+            f"{type(rule).__name__}: write Interval(low, high) or Category(levels)."
+        )
 
 
 def numeric_column(
@@ -481,8 +498,7 @@ def _check_columns(columns: object) -> None:
     if not isinstance(columns, Mapping) or not columns:
         fail("`columns` must be a non-empty mapping from names to Interval or Category.")
     for name, column in columns.items():
-        if not isinstance(name, str) or not isinstance(column, (Interval, Category)):
-            fail(f"Column {name!r} must be an Interval or a Category with a string name.")
+        check_column(name, column)
         if not name.isprintable():
             fail(f"Column {name!r} must have a name of printable characters: rename it.")
         if isinstance(column, Interval):

@@ -229,6 +229,8 @@ def _check_present(name: str, present: Sequence[Any], *, in_words: bool) -> None
         texts = [other for other in texts if _bare(other) == _bare(name)]
     near = difflib.get_close_matches(name, texts, n=1, cutoff=0.6 if in_words else 0)
     hint = f" Did you mean {near[0]!r}?" if near else ""
+    if not in_words and not near:
+        hint = " If its first line is no header, say what columns are named: CsvFile(path, names)."
     fail(f"The table has no column {name!r}.{hint}")
 
 

@@ -22,7 +22,7 @@ from tightdp.geometry.row_images import (
 )
 from tightdp.geometry.zonotopes import Zonotope
 from tightdp.randomness import RandomSource
-from tightdp.schema import Category, Interval
+from tightdp.schema import Category, Interval, check_column
 
 Domain = Mapping[str, Interval | Category]
 _MOST_VERTICES = 1 << 16
@@ -113,8 +113,7 @@ def _check_domain(domain: Domain) -> None:
     if not isinstance(domain, Mapping) or not domain:
         fail("`domain` must be a non-empty mapping from column names to Interval or Category.")
     for name, column in domain.items():
-        if not isinstance(name, str) or not isinstance(column, (Interval, Category)):
-            fail(f"Column {name!r} must be an Interval or a Category with a string name.")
+        check_column(name, column)
 
 
 def read_term(domain: Domain, term: str, name: str = "terms") -> tuple[str, ...]:
