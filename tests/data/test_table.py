@@ -220,3 +220,15 @@ def test_a_parquet_file_that_changes_its_types_is_not_read(tmp_path):
     pa.parquet.write_table(pa.table({"x": ["1", "no number"]}), path)
     with pytest.raises(DataError, match="has changed"):
         quantized_matrix(table, schema, ["x"])
+
+
+def test_a_parquet_file_with_a_type_that_arrow_does_not_know_says_so(tmp_path):
+    """It was said to be damaged, or changed while it was read."""
+    pl = pytest.importorskip("polars")
+    schema = tdp.Schema({"x": tdp.Interval(0, 8)}, rows=2, bits=3)
+    path = tmp_path / "a.parquet"
+    pl.DataFrame({"x": pl.Series([1, 8], dtype=pl.Int128)}).write_parquet(path)
+    with pytest.raises(tdp.ParameterError, match="a type that Arrow does not know"):
+        Table.open(path, schema)
+    lazy = pl.scan_parquet(path)
+    assert quantized_matrix(lazy, schema, ["x"]).ravel().tolist() == [-6, 8]

@@ -419,6 +419,11 @@ def _kind(file: str) -> Any:
     try:
         with open(file, "rb") as opened:
             return _format().inspect(opened).remove_metadata()
+    except NotImplementedError:
+        fail(
+            f"{file!r} has a column of a type that Arrow does not know, such as integers of 128 "
+            "bits: pass `polars.scan_parquet(path)`, or write the file without the column."
+        )
     except (OSError, ValueError):  # what Arrow says may quote the file
         fail(f"The header of {file!r} cannot be read: open the file and check it.")
 
