@@ -132,6 +132,22 @@ def test_links_in_folders_of_tables_and_to_folders_are_refused(ask, folder):
     assert not any("secret" in name for names in ask("files").values() for name in names)
 
 
+def test_links_deep_in_folders_of_tables_are_refused(ask, folder):
+    """All below a folder is read, and only the links at its top were looked at."""
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pytest.importorskip("duckdb")
+    parquet.write_table(pa.table({"hidden": [41]}), folder.parent / "secret.parquet")
+    (folder / "parts" / "deep").mkdir(parents=True)
+    (folder / "parts" / "deep" / "a.parquet").symlink_to(folder.parent / "secret.parquet")
+    (folder / "up").symlink_to(folder.parent)
+    for data in ({"folder": "parts"}, {"file": "parts"}, {"folder": "parts/deep"}):
+        assert "outside" in ask("header", 422, data=data)["error"]
+        assert "outside" in ask("check", 422, plan=plan(MEAN) | {"data": data})["error"]
+    for place in ("parts/deep/a.parquet", "up/secret.parquet", "parts/**/*.parquet"):
+        sql = f"SELECT * FROM read_parquet('{folder}/{place}')"
+        assert "Permission" in ask("header", 422, data={"sql": sql})["error"]
+
+
 def test_a_query_sees_the_folder_and_nothing_else(ask, folder):
     pytest.importorskip("duckdb")
     for query in (

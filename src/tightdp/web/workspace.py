@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from tightdp.data.csv_files import CsvFile, is_text_file
+from tightdp.data.engines import parquet_files
 from tightdp.data.sources import HeaderColumn, check_names, from_sql, read_header
-from tightdp.errors import TightdpError, fail, visible
+from tightdp.errors import ParameterError, TightdpError, fail, visible
 from tightdp.paths import check_path, check_target, read_file, write_whole
 from tightdp.plans.lines import Text, key_lines, read_text
 from tightdp.plans.plan_text import PlanText, check
@@ -68,8 +69,8 @@ class Workspace:
             fail(f"`{what}` must be a text.")
         place = check_path(what, (self.home if base is None else base) / name)
         found = Path(os.path.realpath(place))
-        parts = [found, *(map(Path, _parquet(found)) if what in ("folder", "file") else ())]
-        if not all(self._allowed(Path(os.path.realpath(part))) for part in parts):
+        parts = _parquet(found) if self._allowed(found) and what in ("folder", "file") else []
+        if not all(self._allowed(Path(os.path.realpath(part))) for part in (found, *parts)):
             fail(
                 f"`{what}`: {visible(name, 120)!r} is outside of the folders that this page may "
                 "see. Start it with --folder to allow another one."
@@ -252,9 +253,12 @@ def _name_of(place: Path, base: Path) -> str:
     return str(place.relative_to(base)) if base in place.parents else str(place)
 
 
-def _parquet(folder: Path) -> list[str]:
-    """The files of a folder, each of which may be a link to another place."""
-    return [str(part) for part in folder.glob("*.parquet")] if folder.is_dir() else []
+def _parquet(place: Path) -> list[str]:
+    """All that would be read of a folder: any of it may be a link to another place."""
+    try:
+        return (parquet_files("folder", place) or []) if place.is_dir() else []
+    except ParameterError:  # there is none: who reads it says so
+        return []
 
 
 def _digest(text: str) -> str:
