@@ -70,7 +70,7 @@ class Workspace:
         place = check_path(what, (self.home if base is None else base) / name)
         found = Path(os.path.realpath(place))
         parts = _parquet(found) if self._allowed(found) and what in ("folder", "file") else []
-        if not all(self._allowed(Path(os.path.realpath(part))) for part in (found, *parts)):
+        if not all(self._allowed(Path(os.path.realpath(part))) for part in (str(found), *parts)):
             fail(
                 f"`{what}`: {visible(name, 120)!r} is outside of the folders that this page may "
                 "see. Start it with --folder to allow another one."
