@@ -63,7 +63,7 @@ class ColumnCheck:
         """What would read the cells that are not read now; nothing where that is not known."""
         if isinstance(self.rule, Category) and self._written[0]:
             return (
-                f"{self.name}: with loose = true, {self._written[0]} of its unseen cells are "
+                f"{self.name}: with loose = true, {self._written[0]:,} of its unseen cells are "
                 "levels: case and the blanks around a text do not count then."
             )
         if not self.unreadable:
