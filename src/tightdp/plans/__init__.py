@@ -2,7 +2,8 @@
 
 from tightdp.answer import Answer
 from tightdp.options import Option
-from tightdp.plans.plan import Plan, PlanPreview, PlanResult
+from tightdp.plans.plan import Plan, PlanResult
+from tightdp.plans.plan_preview import PlanPreview
 from tightdp.plans.request import Request, request
 from tightdp.registry import KINDS, Kind, register
 
