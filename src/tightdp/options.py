@@ -29,7 +29,8 @@ from tightdp.errors import (
 )
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.noise.law import NoiseLaw
-from tightdp.schema import Category, Interval, Schema, has_groups
+from tightdp.person_means import PER, PER_WORDS
+from tightdp.schema import MISSING, MISSING_WORDS, Category, Interval, Schema, has_groups
 
 Amount = float | Fraction | Decimal  # what ``help`` says of a number
 Edges = int | str | Sequence[float | str | date]  # of numbers; of dates also a unit, and dates
@@ -289,3 +290,6 @@ SHAPE = {
     "delta": Option("number", "for the laws that spend a delta", default=0),
 }
 """Of releases with noise of a shape or a law."""
+
+MISSING_CELLS = Option("text", MISSING_WORDS, choices=MISSING, default=MISSING[0])
+PER_WHOM = Option("text", PER_WORDS, choices=PER, default=PER[0])

@@ -19,43 +19,34 @@ from tightdp.data.statistics import Counts, Products, Statistic
 from tightdp.errors import check_choice, check_list, fail, quoted
 from tightdp.hypotheses import CONDITION, TESTS
 from tightdp.mechanisms.additive import AdditiveMechanism
-from tightdp.mechanisms.class_regression import ClassPerturbation, several_classes
-from tightdp.mechanisms.count_regression import CountPerturbation
-from tightdp.mechanisms.counts import CellCounts, ClassTables
+from tightdp.mechanisms.counts import CellCounts
 from tightdp.mechanisms.covariances import CovarianceMechanism
 from tightdp.mechanisms.group_quantiles import GroupQuantiles
 from tightdp.mechanisms.groups import GroupMeans, GroupSums, GroupVariances
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles
 from tightdp.mechanisms.key_totals import KeyMeans, KeySums
 from tightdp.mechanisms.kolmogorov import KolmogorovSample
-from tightdp.mechanisms.least_squares import ASSUMPTIONS, POSTS, LeastSquares
 from tightdp.mechanisms.means import MeanMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism
-from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.person_bounds import RowsPerPerson
 from tightdp.mechanisms.population_means import INTERVAL_SHARE, PopulationMeans
 from tightdp.mechanisms.private_keys import PrivateKeys
-from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.mechanisms.quantiles import COVERS, KNormMedian, KNormQuantile
-from tightdp.mechanisms.regression_tests import RegressionTest
-from tightdp.mechanisms.robust_regression import HuberPerturbation
 from tightdp.mechanisms.shares import ShareMechanism
-from tightdp.mechanisms.sparse_least_squares import SparseLeastSquares
 from tightdp.mechanisms.synthetic_rows import SyntheticRows
 from tightdp.mechanisms.table_book import Tables
 from tightdp.mechanisms.table_noise_choice import NOISES as TABLE_NOISES
-from tightdp.options import GROUPS, SHAPE, By, Edges, Option, table_names
-from tightdp.person_means import PER, PER_WORDS
+from tightdp.model_kinds import MODELS, Model
+from tightdp.options import GROUPS, MISSING_CELLS, PER_WHOM, SHAPE, By, Edges, Option, table_names
+from tightdp.person_means import PER
 from tightdp.schema import (
     MISSING,
-    MISSING_WORDS,
     Category,
     Date,
     Interval,
     Schema,
     check_schema,
 )
-from tightdp.shaping.coordinate_noise import PURE
 from tightdp.shaping.second_moment_noise import NOISES as COVARIANCE_NOISES
 
 Options = Mapping[str, Any]
@@ -138,12 +129,10 @@ _COLUMN = Option("column", "a numeric column", required=True, of=Interval)
 
 _BY = Option("by", "release it for every group: categories, dates, and numbers with their bins")
 _BINS = 10  # of a histogram, where nobody says
-_MISSING = Option("text", MISSING_WORDS, choices=MISSING, default=MISSING[0])
-_PER = Option("text", PER_WORDS, choices=PER, default=PER[0])
 
 
 _PERSONS = {
-    "per": _PER,
+    "per": PER_WHOM,
     "groups_per_person": Option(
         "integer", "with per='person': a person counts in at most so many groups"
     ),
@@ -217,7 +206,7 @@ def _register_columns(
         return grouped(schema, columns, by, epsilon=epsilon, **stated)
 
     columns = Option("columns", "numeric columns, by default all", of=Interval)
-    options = {"columns": columns, "by": _BY, "missing": _MISSING, **_PERSONS, **SHAPE}
+    options = {"columns": columns, "by": _BY, "missing": MISSING_CELLS, **_PERSONS, **SHAPE}
     if keyed is not None:
         share = Option("number", "of private keys: the part of epsilon for keys and counts")
         options |= {"by": _KEYED_BY, **_KEY_OPTIONS, "count_share": share}
@@ -426,7 +415,7 @@ def _register_quantiles(
         taus = stated.pop("taus") if "taus" in stated else [stated.pop("tau", Fraction(1, 2))]
         return GroupQuantiles(schema, stated.pop("column"), taus, by, epsilon=epsilon, **stated)
 
-    shared = {"by": _BY, "missing": _MISSING, **_PERSONS}
+    shared = {"by": _BY, "missing": MISSING_CELLS, **_PERSONS}
     register(Kind(name, about, {"column": _COLUMN, **options, **shared}, build))
 
 
@@ -462,31 +451,10 @@ _register(
 
 # --- models --------------------------------------------------------------------------------------
 
-_INTERCEPT = Option("flag", "whether there is an intercept")
-_LINEAR = {
-    "noise": Option("text", "the shape of the noise, by default the best"),
-    "fit_intercept": _INTERCEPT,
-    "post": Option("text", "how coefficients are made", choices=POSTS),
-    "missing": _MISSING,
-    "spread": Option(
-        "shares of columns", "for previews: the share of their bounds that features fill"
-    ),
-    "correlation": Option("number", "for previews: that of the features"),
-    "per": _PER,
-}
 
-
-def _register_model(
-    name: str,
-    about: str,
-    mechanism: Callable[..., Mechanism],
-    options: Mapping[str, Option],
-    *,
-    features: type | None = None,
-    target: type = Interval,
-    **defaults: float,
-) -> None:
+def _register_model(model: Model) -> None:
     """A model of features and a target; its options are parameters of the mechanism."""
+    name, about, mechanism, options, features, target, defaults = model
 
     def build(schema: Schema, given: Options, epsilon: Fraction) -> Mechanism:
         check_schema(schema)
@@ -502,7 +470,7 @@ def _register_model(
         stated = {key: _plain(given[key]) for key in options if key in given}
         # the whole schema: columns of a matrix are told by their order in it
         roles = {"features": columns, "target": goal}
-        return mechanism(schema, **roles, epsilon=epsilon, **(defaults | stated))
+        return mechanism(schema, **roles, epsilon=epsilon, **{**defaults, **stated})
 
     roles = {
         "features": Option("columns", "by default all columns but the target", of=features),
@@ -515,113 +483,9 @@ def _plain(value: object) -> object:
     return float(value) if isinstance(value, Fraction) else value
 
 
-_register_model("linear_regression", "least squares with intervals", LeastSquares, _LINEAR)
-_register_model(
-    "ridge",
-    "ridge regression with intervals",
-    LeastSquares,
-    {**_LINEAR, "alpha": Option("number", "the penalty")},
-    alpha=1.0,
-)
-_PERTURBED = {
-    "noise": Option("text", "the shape of the noise", choices=("linf", "l1", "l2")),
-    "fit_intercept": _INTERCEPT,
-    "ridge": Option("number", "at least so much ridge"),
-    "l1": Option("number", "weight of an l1 penalty"),
-}
-_INTERVALS = {
-    "interval_share": Option("number", "the part of epsilon that buys intervals, say 0.25")
-}
-_COUNTS = {
-    **_PERTURBED,
-    "largest_mean": Option("number", "the largest mean of a row, by default the largest count"),
-    **_INTERVALS,
-}
+for _model in MODELS:
+    _register_model(_model)
 
-
-def _logistic(schema: Schema, *, target: str, **given: Any) -> Mechanism:
-    """Of two classes, or of more, which have a loss of their own."""
-    if not several_classes(schema[target]):
-        return ObjectivePerturbation(schema, target=target, **given)
-    for key in ("noise", "l1", "interval_share"):
-        if given.get(key):
-            only = "where there are more, its shape is the hull of every column"
-            rest = only if key == "noise" else "leave it out where there are more"
-            fail(f"`{key}` is for two classes: {rest}.")
-        given.pop(key, None)
-    return ClassPerturbation(schema, target=target, **given)
-
-
-_register_model(
-    "coefficient_test",
-    "a test about coefficients of a linear regression: one, a contrast, or a nested model",
-    RegressionTest,
-    {
-        "tested": Option(
-            "equations", 'coefficients, contrasts such as "a - b", or several', required=True
-        ),
-        "null": Option("numbers", "what each is doubted to be, by default 0"),
-        "assume": Option("text", "of errors: nothing by default", choices=ASSUMPTIONS),
-        "noise": _LINEAR["noise"],
-    },
-)
-_register_model(
-    "sparse_regression",
-    "least squares on a few columns of many, chosen privately",
-    SparseLeastSquares,
-    {
-        "keep": Option("integer", "how many columns are chosen, 5 by default"),
-        "share": Option("number", "the part of epsilon that pays for the choice"),
-    },
-    features=Interval,
-)
-_register_model(
-    "logistic_regression",
-    "logistic regression for two or more classes",
-    _logistic,
-    {**_PERTURBED, **_INTERVALS},
-    target=Category,
-)
-_register_model(
-    "poisson_regression",
-    "Poisson regression: the logarithm of the mean of counts is linear",
-    CountPerturbation,
-    _COUNTS,
-)
-_register_model(
-    "negative_binomial_regression",
-    "the same for counts that vary more, of a stated dispersion",
-    CountPerturbation,
-    {"dispersion": Option("number", "the variance is mean + dispersion * mean^2"), **_COUNTS},
-    dispersion=1.0,
-)
-_register_model(
-    "huber_regression",
-    "robust regression: residuals beyond a threshold pull no more than those at it",
-    HuberPerturbation,
-    {"threshold": Option("number", "a residual, in units of the target"), **_PERTURBED},
-)
-_register_model(
-    "quantile_regression",
-    "the plane below which a share of the rows lies",
-    KNormQuantileRegression,
-    {"tau": Option("number", "a share strictly between 0 and 1"), "fit_intercept": _INTERCEPT},
-    features=Interval,
-)
-_register_model(
-    "naive_bayes",
-    "naive Bayes: shares of the classes, and of the columns within them",
-    ClassTables,
-    {
-        "noise": Option(
-            "text",
-            "the shape of the noise, by default the hull",
-            choices=("hull", *PURE, "designed"),
-        ),
-        "alpha": Option("number", "pseudo-counts of the levels"),
-    },
-    target=Category,
-)
 _register(
     "covariance",
     "means and the covariance matrix of numeric columns",
@@ -630,7 +494,7 @@ _register(
     norm=Option("number", "the largest Euclidean length of a row, its columns scaled to [-1, 1]"),
     assume_centered=Option("flag", "whether the middles of the bounds stand for the means"),
     noise=Option("text", "the body of the noise, by default the best", choices=COVARIANCE_NOISES),
-    missing=_MISSING,
+    missing=MISSING_CELLS,
 )
 _register(
     "density",

@@ -30,7 +30,7 @@ FLOORS = [
     ["inference", "convex", "shaping"],
     ["mechanisms"],
     ["options"],
-    ["hypotheses"],
+    ["hypotheses", "model_kinds"],
     ["registry"],
     ["functions"],
     ["estimators"],
