@@ -41,6 +41,10 @@ from tightdp.privacy import Guarantee, Neighbors, Numerics
 
 ONLY = "; private "  # before that between which a promise holds, in a law that is not for all
 _FORMAT = 1
+_SMALL_MATRIX, _LARGEST_MATRIX = (
+    64,
+    1 << 13,
+)  # between them zeros are left out
 _NUMBERS = ("value", "noise_std", "low", "high")
 _COVERS: dict[str, Covers] = {word: word for word in get_args(Covers)}
 _FORMS: dict[str, type[Release]] = {}
@@ -369,8 +373,7 @@ class Release:
                 if (name, value) not in (("rho", None), ("given", ""))  # as records were before
             },
             "noise": self.noise,
-            "covariance": without_nan(_without_zeros(self.covariance)),
-            **({"variances": True} if self.covariance.ndim == 1 else {}),
+            **_covariance_record(self.covariance),
             "half_width": without_nan(self.half_width),
             "confidence": self.confidence,
             "unknown": list(self.unknown),
@@ -421,9 +424,7 @@ class Release:
             "resolution": resolution,
             "guarantee": Guarantee(**guarantee),
             "noise": texts([record["noise"]])[0],
-            "covariance": np.array(record["covariance"], dtype=np.float64)
-            if record.get("variances")
-            else _with_zeros(np.array(record["covariance"], dtype=np.float64)),
+            "covariance": _read_covariance(record),
             "half_width": np.array(record["half_width"], dtype=np.float64),
             "confidence": check_confidence(record["confidence"]),
             "unknown": texts(record["unknown"]),
@@ -595,6 +596,39 @@ def _without_zeros(covariance: FloatArray) -> FloatArray:
     beside = np.where(silent[:, None] | silent[None, :], 0.0, covariance)
     plain = np.count_nonzero(beside) == np.count_nonzero(np.diag(beside))
     return diagonal if plain else np.where(np.diag(silent), np.nan, beside)
+
+
+def _covariance_record(covariance: FloatArray) -> dict[str, Any]:
+    """Variances, or the matrix; of one with little beside its diagonal, as of groups, what is there
+    (place, place, covariance): all would grow with the square of the entries."""
+    if covariance.ndim == 1:
+        return {"covariance": without_nan(covariance), "variances": True}
+    found = _without_zeros(covariance)
+    if found.ndim == 1 or not _SMALL_MATRIX <= len(found) <= _LARGEST_MATRIX:
+        return {"covariance": without_nan(found)}
+    rows, columns = np.nonzero(np.triu(np.nan_to_num(found), 1))
+    if 8 * len(rows) > found.size or not np.array_equal(found, found.T, equal_nan=True):
+        return {"covariance": without_nan(found)}
+    beside = zip(rows.tolist(), columns.tolist(), found[rows, columns].tolist(), strict=True)
+    return {"covariance": without_nan(np.diag(found)), "beside": [*map(list, beside)]}
+
+
+def _read_covariance(record: Mapping[str, Any]) -> FloatArray:
+    """The same back; what is damaged raises."""
+    told = np.array(record["covariance"], dtype=np.float64)
+    if record.get("variances"):
+        return told
+    if "beside" not in record:
+        return _with_zeros(told)
+    rows, columns, values = np.array(record["beside"], dtype=np.float64).reshape(-1, 3).T
+    known = range(len(record["names"]))
+    if told.shape != (len(known),) or len(known) > _LARGEST_MATRIX:
+        raise ValueError
+    if not all(place in known for place in (*rows.tolist(), *columns.tolist())):
+        raise ValueError
+    whole, places = np.diag(told), (rows.astype(np.int64), columns.astype(np.int64))
+    whole[places] = whole[places[::-1]] = values
+    return whole
 
 
 def _with_zeros(covariance: FloatArray) -> FloatArray:
