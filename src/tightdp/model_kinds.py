@@ -21,7 +21,7 @@ from tightdp.schema import Category, Interval, Schema
 from tightdp.shaping.coordinate_noise import PURE
 
 
-class Model(NamedTuple):
+class ModelKind(NamedTuple):
     """What a registered kind needs to be known of a model of features and a target."""
 
     name: str
@@ -75,15 +75,15 @@ def _logistic(schema: Schema, *, target: str, **given: Any) -> Mechanism:
 
 
 MODELS = (
-    Model("linear_regression", "least squares with intervals", LeastSquares, _LINEAR),
-    Model(
+    ModelKind("linear_regression", "least squares with intervals", LeastSquares, _LINEAR),
+    ModelKind(
         "ridge",
         "ridge regression with intervals",
         LeastSquares,
         {**_LINEAR, "alpha": Option("number", "the penalty")},
         defaults={"alpha": 1.0},
     ),
-    Model(
+    ModelKind(
         "coefficient_test",
         "a test about coefficients of a linear regression: one, a contrast, or a nested model",
         RegressionTest,
@@ -96,7 +96,7 @@ MODELS = (
             "noise": _LINEAR["noise"],
         },
     ),
-    Model(
+    ModelKind(
         "sparse_regression",
         "least squares on a few columns of many, chosen privately",
         SparseLeastSquares,
@@ -106,40 +106,40 @@ MODELS = (
         },
         features=Interval,
     ),
-    Model(
+    ModelKind(
         "logistic_regression",
         "logistic regression for two or more classes",
         _logistic,
         {**_PERTURBED, **_INTERVALS},
         target=Category,
     ),
-    Model(
+    ModelKind(
         "poisson_regression",
         "Poisson regression: the logarithm of the mean of counts is linear",
         CountPerturbation,
         _COUNTS,
     ),
-    Model(
+    ModelKind(
         "negative_binomial_regression",
         "the same for counts that vary more, of a stated dispersion",
         CountPerturbation,
         {"dispersion": Option("number", "the variance is mean + dispersion * mean^2"), **_COUNTS},
         defaults={"dispersion": 1.0},
     ),
-    Model(
+    ModelKind(
         "huber_regression",
         "robust regression: residuals beyond a threshold pull no more than those at it",
         HuberPerturbation,
         {"threshold": Option("number", "a residual, in units of the target"), **_PERTURBED},
     ),
-    Model(
+    ModelKind(
         "quantile_regression",
         "the plane below which a share of the rows lies",
         KNormQuantileRegression,
         {"tau": Option("number", "a share strictly between 0 and 1"), "fit_intercept": _INTERCEPT},
         features=Interval,
     ),
-    Model(
+    ModelKind(
         "naive_bayes",
         "naive Bayes: shares of the classes, and of the columns within them",
         ClassTables,

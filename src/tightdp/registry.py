@@ -36,7 +36,7 @@ from tightdp.mechanisms.shares import ShareMechanism
 from tightdp.mechanisms.synthetic_rows import SyntheticRows
 from tightdp.mechanisms.table_book import Tables
 from tightdp.mechanisms.table_noise_choice import NOISES as TABLE_NOISES
-from tightdp.model_kinds import MODELS, Model
+from tightdp.model_kinds import MODELS, ModelKind
 from tightdp.options import GROUPS, MISSING_CELLS, PER_WHOM, SHAPE, By, Edges, Option, table_names
 from tightdp.person_means import PER
 from tightdp.schema import (
@@ -452,7 +452,7 @@ _register(
 # --- models --------------------------------------------------------------------------------------
 
 
-def _register_model(model: Model) -> None:
+def _register_model(model: ModelKind) -> None:
     """A model of features and a target; its options are parameters of the mechanism."""
     name, about, mechanism, options, features, target, defaults = model
 
