@@ -16,11 +16,11 @@ from tightdp.design import proofs, vector_refine
 from tightdp.design.exact_numbers import Refuted
 from tightdp.design.vector_balls import lattice_shifts
 from tightdp.design.vector_grid import MergedGrid, VectorGrid
-from tightdp.design.vector_programs import propose_bound, propose_noise
+from tightdp.design.vector_programs import Wish, propose_bound, propose_noise
 from tightdp.design.vector_refine import propose_refined, refine
 from tightdp.design.vector_rows import HeldRows
 
-ABOUT = {"ball": "l2", "loss": "l1", "factor": math.exp(5), "delta": 0.2, "samples": 8}
+WISH = Wish("l2", "l1", factor=math.exp(5), delta=0.2, samples=8)
 
 
 def loss_of(noise, cells: int) -> float:
@@ -56,7 +56,7 @@ def test_merged_rows_are_the_sums_of_the_rows_of_their_cells(seed):
 
 
 def test_a_refined_grid_holds_the_coarse_noise():
-    coarse = propose_noise(VectorGrid(8, centred=False), cells=4, **ABOUT)
+    coarse = propose_noise(VectorGrid(8, centred=False), 4, WISH)
     grid, start = refine(coarse)
     assert len(grid) < len(VectorGrid(16, centred=False))
     fine, wide = VectorGrid(16, centred=False), VectorGrid(8, centred=False)
@@ -67,9 +67,9 @@ def test_a_refined_grid_holds_the_coarse_noise():
 
 def test_refinement_pays(monkeypatch):
     monkeypatch.setattr(vector_refine, "LEAST_REFINED", 6)
-    coarse = propose_noise(VectorGrid(6, centred=False), cells=3, **ABOUT)
-    fine = propose_refined(12, cells=6, tolerated=1e-3, **ABOUT)
-    whole = propose_noise(VectorGrid(12, centred=False), cells=6, **ABOUT)
+    coarse = propose_noise(VectorGrid(6, centred=False), 3, WISH)
+    fine = propose_refined(12, 6, WISH, tolerated=1e-3)
+    whole = propose_noise(VectorGrid(12, centred=False), 6, WISH)
     assert isinstance(fine.grid, MergedGrid)
     assert loss_of(fine, 6) < 0.97 * loss_of(coarse, 3)
     assert loss_of(whole, 6) * (1 - 2e-3) < loss_of(fine, 6) < 1.02 * loss_of(whole, 6)

@@ -40,7 +40,7 @@ from tightdp.design.vector_balls import (
     rounded_radius,
 )
 from tightdp.design.vector_grid import VectorGrid
-from tightdp.design.vector_programs import propose_noise
+from tightdp.design.vector_programs import Wish, propose_noise
 from tightdp.design.vector_samples import boundary_samples, multilinear
 from tightdp.design.vector_verifier import OrbitCells
 from tightdp.errors import DimensionError
@@ -230,9 +230,7 @@ def _interpolated(value, point, symmetric):
 
 def test_a_leak_between_samples_is_seen():
     grid = VectorGrid(10)
-    noise = propose_noise(
-        grid, cells=5, ball="l2", loss="l1", factor=math.exp(2), delta=0.2, samples=2
-    )
+    noise = propose_noise(grid, 5, Wish("l2", "l1", factor=math.exp(2), delta=0.2, samples=2))
     weights, atom = [int(w * 2**52) for w in noise.weights], int(noise.atom * 2**52)
     total = sum(w * n for w, n in zip(weights, grid.sizes.tolist(), strict=True)) + atom
     e = exp_bounds(Fraction(2))[0]

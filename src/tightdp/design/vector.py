@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 from tightdp.accepted import Number
 from tightdp.design.programs import InfeasibleError
@@ -15,7 +14,7 @@ from tightdp.design.vector_balls import BALLS
 from tightdp.design.vector_bound import NO_BOUND, VectorBound
 from tightdp.design.vector_grid import VectorGrid
 from tightdp.design.vector_law import VectorDesign
-from tightdp.design.vector_programs import Noise, propose_bound, propose_noise
+from tightdp.design.vector_programs import Noise, Wish, propose_bound, propose_noise
 from tightdp.design.vector_refine import is_refined, propose_refined
 from tightdp.design.vector_verifier import FORMATS, POWERS
 from tightdp.errors import (
@@ -232,18 +231,13 @@ def _noise(task: VectorTask, centred: bool, samples: int, share: float) -> Vecto
 
 def _proposal(task: VectorTask, half: int, centred: bool, samples: int, share: float) -> Noise:
     """What the programs propose for a support, with a share of delta spared for the proof."""
-    about: dict[str, Any] = {
-        "cells": task.cells,
-        "ball": task.ball,
-        "loss": task.loss,
-        "samples": samples,
-    }
     odds, delta = math.exp(task.epsilon), float(task.delta) * (1 - share)
+    wish = Wish(task.ball, task.loss, odds, delta, samples)
     if is_refined(task.cells, task.dim):
         even = 4 * math.ceil(half / 4)
-        return propose_refined(even, **about, factor=odds, delta=delta, tolerated=0.7 * share)
+        return propose_refined(even, task.cells, wish, tolerated=0.7 * share)
     grid = VectorGrid(half, dim=task.dim, centred=centred)
-    return propose_noise(grid, **about, factor=odds, delta=delta)
+    return propose_noise(grid, task.cells, wish)
 
 
 def lattice_bound(task: VectorTask, cells: int, reach: Fraction) -> VectorBound:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -97,15 +98,21 @@ class Noise:
     atom: float
 
 
+class Wish(NamedTuple):
+    """Little loss for changes in a ball, with odds ``factor`` and delta at the points sampled."""
+
+    ball: str
+    loss: str
+    factor: float
+    delta: float
+    samples: int
+
+
 def propose_noise(
     grid: VectorGrid,
-    *,
     cells: int,
-    ball: str,
-    loss: str,
-    factor: float,
-    delta: float,
-    samples: int,
+    wish: Wish,
+    *,
     start: FloatArray | None = None,
     tolerated: float = _TOLERATED,
 ) -> Noise:
@@ -115,6 +122,7 @@ def propose_noise(
     nearly as good, needs; without it those of the lattice points around the boundary.
     ``tolerated`` is the excess over delta, relative, that is left.
     """
+    ball, loss, factor, delta, samples = wish
     sampled = (multilinear(point) for point in boundary_samples(ball, cells, samples, grid.dim))
     inner = lattice_shifts(ball, Fraction(cells), grid.dim)
     limits = [{s: w for s, w in point.items() if any(s)} for point in sampled]

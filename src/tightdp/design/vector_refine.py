@@ -9,13 +9,12 @@ one weight. The coarse noise is among those that are searched, so the fine one i
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.design.vector_grid import Indices, MergedGrid, VectorGrid
-from tightdp.design.vector_programs import Noise, propose_noise
+from tightdp.design.vector_programs import Noise, Wish, propose_noise
 from tightdp.errors import FloatArray
 
 LEAST_REFINED = 12  # cells per radius from which it pays
@@ -28,34 +27,19 @@ def is_refined(cells: int, dim: int) -> bool:
     return dim == 2 and cells >= LEAST_REFINED and cells % 2 == 0
 
 
-def propose_refined(
-    half: int,
-    *,
-    cells: int,
-    ball: str,
-    loss: str,
-    factor: float,
-    delta: float,
-    samples: int,
-    tolerated: float,
-) -> Noise:
+def propose_refined(half: int, cells: int, wish: Wish, *, tolerated: float) -> Noise:
     """The best noise on a grid between whole numbers that is fine at its steps.
 
-    >>> found = propose_refined(
-    ...     4, cells=1, ball="linf", loss="l1", factor=20.0, delta=0.3, samples=8, tolerated=1e-4
-    ... )
+    >>> wish = Wish(ball="linf", loss="l1", factor=20.0, delta=0.3, samples=8)
+    >>> found = propose_refined(4, 1, wish, tolerated=1e-4)
     >>> bool(abs(found.weights @ found.grid.sizes + found.atom - 1) < 1e-9)
     True
     """
     grid: VectorGrid = VectorGrid(half, centred=False)
     start: FloatArray | None = None
-    about: dict[str, Any] = {"ball": ball, "loss": loss, "factor": factor, "samples": samples}
     if is_refined(cells, 2) and half % 2 == 0:
-        coarse = propose_refined(
-            half // 2, cells=cells // 2, delta=delta, tolerated=_ROUGHLY, **about
-        )
-        grid, start = refine(coarse)
-    return propose_noise(grid, cells=cells, delta=delta, start=start, tolerated=tolerated, **about)
+        grid, start = refine(propose_refined(half // 2, cells // 2, wish, tolerated=_ROUGHLY))
+    return propose_noise(grid, cells, wish, start=start, tolerated=tolerated)
 
 
 def refine(noise: Noise) -> tuple[MergedGrid, FloatArray]:
