@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ import pytest
 
 from tightdp import registry
 from tightdp.data import csv_files, engines
-from tightdp.errors import BudgetError, DataError, ParameterError, TightdpError
+from tightdp.errors import BudgetError, DataError, LedgerError, ParameterError, TightdpError
 from tightdp.ledger import Ledger
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.plans import Plan
@@ -102,6 +104,21 @@ def test_one_opening_and_one_reading_for_all_sums(plan, events):
     assert [e for e in events[:last] if e.startswith("paid")] == [f"paid {n}" for n in SHARING]
     assert "noise" not in events[last:]  # all of it is drawn before a row is read
     assert not result.lost
+
+
+def test_room_is_asked_for_all_that_is_paid_for_at_once(plan, monkeypatch):
+    """Each asked for its own, which was there; what is stored last would have been lost."""
+    again = '[[releases]]\nname = "again"\nkind = "histogram"\ncolumn = "age"\nweight = 1\nbins = 5\n'
+    wide = (ONLY_SUMS + again).replace("bins = 5", "bins = 4000")
+    found = Plan.read(plan(wide))
+    room = (1 << 20) + 5000 * 512  # for one histogram, not for both
+    disk = SimpleNamespace(f_blocks=1, f_bavail=room, f_frsize=1)
+    Ledger(**found.caps_stated(), path=found.ledger).close()
+    monkeypatch.setattr(os, "statvfs", lambda place: disk)
+    with pytest.raises(LedgerError, match="less than 5 MiB"):
+        found.release(one_pass=True)
+    assert set(found.states().values()) == {"new"}
+    assert len(found.release().answers) == 5
 
 
 def test_without_it_each_release_reads_once_and_is_stored_before_the_next_is_paid(plan, events):

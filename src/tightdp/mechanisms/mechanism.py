@@ -344,7 +344,7 @@ class Mechanism(Recorded, ABC):
             table = self._opened(frame)
             self.check(table)
             if ledger is not None:
-                ledger.check_room(self._numbers_released())
+                ledger.check_room(self.numbers_released())
         with ExitStack() as stack:
             receipt: Mapping[str, Any] = {}
             store: Callable[[dict[str, Any]], Any] | None = None
@@ -377,7 +377,7 @@ class Mechanism(Recorded, ABC):
 
             return Started(self, table, publish, stack.pop_all())
 
-    def _numbers_released(self) -> int:
+    def numbers_released(self) -> int:
         """How many numbers a release has, where that is public: of keys that nobody listed none."""
         names = getattr(getattr(self, "statistic", self), "names", ())
         return len(names) if isinstance(names, (tuple, list)) else 0

@@ -385,6 +385,8 @@ class Plan:
         another run is computing is waited for last: two runs, of which each holds what the other
         one waits for, would wait in vain.
         """
+        # each asks for its own room when it is paid for, and none is stored before all are
+        ledger.check_room(sum(p.request.mechanism.numbers_released() for p in group))
         elsewhere: list[Planned] = []
         failed: list[Exception] = []
         refused: list[Exception] = []
