@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -9,8 +11,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import tightdp as tdp
+from tightdp.data.second_moments import MOST_COLUMNS
 from tightdp.errors import ParameterError
 from tightdp.estimators.covariance import PCA, Covariance
+from tightdp.geometry.nuclear_ball import MOST_SIZE
 
 CELLS = "an error about a cell would tell that the cell is there; the schema's public rule maps it"
 
@@ -106,3 +110,27 @@ def test_clones_draw_their_own_noise(seed):
     model = PCA(epsilon=1, bounds=(-1, 1), norm=1)
     X = rows(seed, 100)
     assert clone(model).fit(X).release_.integers != clone(model).fit(X).release_.integers
+
+
+def test_the_page_knows_how_wide_a_matrix_can_be():
+    page = (Path(__file__).parents[2] / "docs" / "covariance.md").read_text(encoding="utf-8")
+    assert f"| up to {MOST_SIZE} columns |" in page
+    assert f"matrices of up to {MOST_SIZE} rows" in page
+    assert f"From {MOST_SIZE + 1} columns on" in page
+    assert f"up to {MOST_COLUMNS} columns |" in page
+    assert f"More than {MOST_COLUMNS} are refused" in page
+
+
+@pytest.mark.parametrize("width", [MOST_SIZE, MOST_SIZE + 1])
+def test_wide_matrices_say_what_their_noise_costs(width):
+    X = np.zeros((10, width))
+    said = Covariance(bounds=(-1, 1), norm=1).preview(X).assumes
+    assert ("nuclear ball" in said) == (width <= MOST_SIZE)
+    assert (f"not drawn for more than {MOST_SIZE} columns" in said) == (width > MOST_SIZE)
+
+
+def test_more_columns_than_can_be_drawn_are_refused_before_payment():
+    ledger = tdp.Ledger(epsilon=1)
+    with pytest.raises(ParameterError, match=f"at most {MOST_COLUMNS}, .* drawn in seconds"):
+        Covariance(bounds=(-1, 1), norm=1, ledger=ledger).fit(np.zeros((10, MOST_COLUMNS + 1)))
+    assert ledger.spent.epsilon == 0

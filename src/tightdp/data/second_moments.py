@@ -86,8 +86,8 @@ class SecondMoments(Statistic):
         self.columns = tuple(columns_of_kind(schema, columns, Interval))
         if len(self.columns) > MOST_COLUMNS:
             fail(
-                f"`columns` must be at most {MOST_COLUMNS}, for exact noise that is drawn in a "
-                f"minute. Got {len(self.columns)}: name fewer."
+                f"`columns` must be at most {MOST_COLUMNS}, for exact noise that is drawn in "
+                f"seconds. Got {len(self.columns)}: name fewer."
             )
         self.sums = check_flag("sums", sums)
         self.layout = check_choice("layout", layout, LAYOUTS)
