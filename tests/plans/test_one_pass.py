@@ -108,7 +108,9 @@ def test_one_opening_and_one_reading_for_all_sums(plan, events):
 
 def test_room_is_asked_for_all_that_is_paid_for_at_once(plan, monkeypatch):
     """Each asked for its own, which was there; what is stored last would have been lost."""
-    again = '[[releases]]\nname = "again"\nkind = "histogram"\ncolumn = "age"\nweight = 1\nbins = 5\n'
+    again = (
+        '[[releases]]\nname = "again"\nkind = "histogram"\ncolumn = "age"\nweight = 1\nbins = 5\n'
+    )
     wide = (ONLY_SUMS + again).replace("bins = 5", "bins = 4000")
     found = Plan.read(plan(wide))
     room = (1 << 20) + 5000 * 512  # for one histogram, not for both
