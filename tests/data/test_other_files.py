@@ -103,6 +103,9 @@ def test_nobodys_presence_decides_on_the_empty_rows_above(tmp_path):
         for f, each in (("a.xlsx", [*rows, ["b"]]), ("b.xlsx", rows))
     )
     assert np.subtract(with_it, without).tolist() == [0, 1, 0]
+    for relation, counted in (("add-remove", 2), ("replace-one", 7)):  # and so does the check
+        own = tdp.Schema(facts.columns, rows=9, neighbors=relation)
+        assert own.check(tdp.ExcelFile(tmp_path / "a.xlsx", "Sales")).rows == counted
 
 
 def test_errors_formulas_times_and_merged_cells_follow_a_public_rule(tmp_path):
