@@ -210,9 +210,7 @@ def check_table(schema: Schema, frame: TableLike, *, progress: bool = False) -> 
     if not names:
         fail(next(iter(problems.values())))
     # all rows are looked at, whoever's they are: the column of persons plays no part
-    facts = Schema(
-        schema.select(names), schema.rows, bits=schema.bits, neighbors=schema.neighbors
-    )
+    facts = Schema(schema.select(names), schema.rows, bits=schema.bits, neighbors=schema.neighbors)
     look = Look.of([(facts, names)], BLOCK_ROWS)
     width = len(look.counted)
     *sums, _ = scan_sums(table, look, _add_up, width, progress=progress)
