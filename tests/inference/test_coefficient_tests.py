@@ -9,8 +9,10 @@ import pytest
 
 import tightdp as tdp
 from tightdp.errors import ParameterError
+from tightdp.inference.coefficient_intervals import Wanted, candidates
 from tightdp.inference.coefficient_tests import equations, p_value
 from tightdp.mechanisms.least_squares import LeastSquares
+from tightdp.randomness import source
 
 NAMES = ("intercept", "x0", "x1")
 
@@ -45,9 +47,77 @@ def test_nested_models(fitted):
     assert both.hypothesis == "x0 = 0 and x1 = 0"
     assert both.p_value < 0.01
     assert fitted.test(["x0", "x1"], both.estimate).p_value > 0.2
-    # equations in another basis say the same, but for where candidates are cut off
-    turned = fitted.test([{"x0": 1, "x1": 1}, {"x0": 1, "x1": -1}], [1.1, 1.1]).p_value
-    assert abs(turned - fitted.test(["x0", "x1"], [1.1, 0.0]).p_value) < 0.05
+    # equations in another basis say the same to an ellipsoid, but for where candidates are cut off
+    equal = {"assume": "equal variance"}
+    turned = fitted.test([{"x0": 1, "x1": 1}, {"x0": 1, "x1": -1}], [1.1, 1.1], **equal).p_value
+    assert abs(turned - fitted.test(["x0", "x1"], [1.1, 0.0], **equal).p_value) < 0.05
+    # without it each has its share of the level
+    each = min(fitted.test("x0", 1.1).p_value, fitted.test("x1", 0.1).p_value)
+    assert fitted.test(["x0", "x1"], [1.1, 0.1]).p_value == min(1.0, 2 * each)
+
+
+def uneven_moments(share: float, far: float) -> np.ndarray:
+    """Of (1, b, c, y): one row in six at (b, c) = +-(1, -1), with all errors, and +-(1, 1)."""
+    return np.diag([1.0, 2 * share, 2 * share, share * far**2])
+
+
+@pytest.mark.parametrize("combined", [[[0, 1, -1]], [[0, 1, 0]], [[1, 1, -1]]])
+def test_a_contrast_has_the_largest_error_that_bounds_allow(combined, seed):
+    """Errors where the contrast is most sensitive: sums of candidates are short by a root of 2."""
+    rows, share, far = 10**6, 1 / 6, 0.3
+    weights, asked = np.array(combined, dtype=float), []
+    for own in (weights, None):
+        facts = {"shift": None, "ridge": np.zeros(2), "origin": np.zeros(2)}
+        wanted = Wanted(**facts, equal_variance=False, combined=own)
+        found = candidates(
+            uneven_moments(share, far),
+            lambda count: np.zeros((count, 4, 4)),
+            rows,
+            source(seed),
+            wanted,
+        )
+        asked.append(float(np.std(found.values if own is not None else found.values @ weights.T)))
+    level, *slopes = weights[0]
+    corners = np.array([[1.0, -1.0], [-1.0, 1.0]])  # where the errors are
+    influence = level + corners @ np.array(slopes) / (2 * share)
+    worst = np.sqrt(share * far**2 * np.mean(influence**2) / rows)
+    if level:  # errors of one sign at one corner alone are worse still
+        assert asked[0] >= 0.98 * worst
+    else:
+        assert asked[0] == pytest.approx(worst, rel=0.03)
+    if np.count_nonzero(weights) > 1:
+        assert asked[1] < 0.8 * asked[0]  # the fault of earlier versions
+
+
+@pytest.mark.slow
+def test_contrasts_at_uneven_errors_at_length(seed):
+    """No noise; errors at (b, c) = +-(1, -1) alone: 13 % were rejected at level 0.05."""
+    rng, rows, tables, hits = np.random.default_rng(seed), 2_000, 200, np.zeros(3)
+    hypotheses = [[[0, 1, -1]], [[0, 1, 0], [0, 0, 1]]]
+    for _ in range(tables):
+        kind, sign = rng.random(rows), rng.choice([-1.0, 1.0], rows)
+        first = np.where(kind < 1 / 3, sign, 0.0)
+        second = np.where(kind < 1 / 6, -first, first)
+        y = np.where(kind < 1 / 6, 0.1 * rng.standard_normal(rows), 0.0)
+        z = np.column_stack([np.ones(rows), first, second, y])
+        for k, combined in enumerate([*hypotheses, None]):
+            wanted = Wanted(
+                shift=None,
+                ridge=np.zeros(2),
+                origin=np.zeros(2),
+                equal_variance=False,
+                combined=None if combined is None else np.array(combined, dtype=float),
+            )
+            found = candidates(
+                z.T @ z / rows, lambda count: np.zeros((count, 4, 4)), rows, source(1), wanted
+            ).values
+            if combined is None:
+                found = found @ np.array([[0.0], [1.0], [-1.0]])
+            middle = np.median(found, axis=0)
+            null = np.zeros(found.shape[1])
+            hits[k] += p_value(found, middle, null, len(found), ellipsoid=False) <= 0.05
+    assert (hits[:2] / tables <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / tables)).all()
+    assert hits[2] - hits[0] > 0.02 * tables  # the fault: errors of the terms
 
 
 def test_normal_candidates_have_the_law_of_chi_square(seed):
@@ -58,7 +128,7 @@ def test_normal_candidates_have_the_law_of_chi_square(seed):
     away = float(null @ np.linalg.solve(root @ root.T, null))
     # the covariance of candidates that are cut at 95 % is 0.90 of the whole, on all axes alike:
     # ranks do not notice, but for correlations that the cut changes
-    found = p_value(values, np.zeros(2), null, 40_000)
+    found = p_value(values, np.zeros(2), null, 40_000, ellipsoid=True)
     assert abs(found - chi2.sf(away, 2)) < 0.02
 
 
@@ -129,11 +199,12 @@ def test_type_one_errors_at_length(epsilon, seed):
     assert (rejected / tables <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / tables)).all()
 
 
+@pytest.mark.parametrize("ellipsoid", [True, False])
 @pytest.mark.parametrize("count", [1, 2])
-def test_what_is_not_a_number_rejects_nothing(count):
+def test_what_is_not_a_number_rejects_nothing(count, ellipsoid):
     """Sums of huge terms of both signs: the release is paid for, and says that it knows nothing."""
     unknown = np.full((100, count), np.nan)
-    assert p_value(unknown, unknown[0], np.zeros(count), 100) == 1.0
+    assert p_value(unknown, unknown[0], np.zeros(count), 100, ellipsoid=ellipsoid) == 1.0
 
 
 def test_weights_are_numbers_whose_squares_are_doubles():

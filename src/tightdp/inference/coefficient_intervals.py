@@ -69,12 +69,16 @@ class Wanted:
         The point at which the intercept is wanted, in scaled units.
     equal_variance : bool
         Whether all errors are taken to have one variance.
+    combined : array, shape (equations, q + 1), or None
+        Weights of (intercept, slopes), scaled, of sums that are asked for in their place. Errors
+        of unequal variance can move a sum by more than the moves of its terms tell.
     """
 
     shift: FloatArray | None
     ridge: FloatArray
     origin: FloatArray
     equal_variance: bool
+    combined: FloatArray | None = None
 
 
 def candidates(
@@ -105,7 +109,8 @@ def candidates(
             break
     else:
         found = _tried(M, draw, many, rows, rng, wanted, repair=True)
-    values = np.concatenate([with_error.reshape(-1, len(M) - 1) for with_error, _ in found])
+    width = len(M) - 1 if wanted.combined is None else len(wanted.combined)
+    values = np.concatenate([with_error.reshape(-1, width) for with_error, _ in found])
     if good < _ENOUGH * many:
         # mostly noise: estimates are pulled to zero by more than the candidates differ
         centre = np.median(values, axis=0)
@@ -239,7 +244,7 @@ def _solve(
 
     With ``repair``, those of the others, too, made positive.
     """
-    parts, shift, origin = _centred(M, wanted.shift), wanted.shift, wanted.origin
+    parts, shift = _centred(M, wanted.shift), wanted.shift
     # not each candidate's own: those left would be the ones that noise gives a large residual
     most = max(float(np.quantile(parts.total, _LIKELY)), 1e-12)
     if repair:
@@ -264,27 +269,64 @@ def _solve(
     size, width = slopes.shape
     half = rng.normal((size, width + 1, _ERRORS)) * (sigma / np.sqrt(rows))[:, None, None]
     error = np.concatenate([half, -half], axis=2)
-    on_slopes = (carried @ error[:, 1:]).transpose(0, 2, 1)
-    to_origin = origin - parts.mean if shift is None else np.zeros_like(parts.mean)
-    on_level = error[:, 0] + (on_slopes @ to_origin[:, :, None])[:, :, 0]
-    on_slopes_scale, on_level_scale = np.ones_like(slopes), np.ones((size, 1))
-    if not wanted.equal_variance:
-        away = np.abs((slopes * parts.middle).sum(axis=1))
-        largest = 1 + parts.off + np.abs(slopes).sum(axis=1) + away
-        ceiling = largest / np.maximum(sigma, 1e-12)
-        on_slopes_scale = _largest_scale(inverse, np.asarray(carried), parts.middle, ceiling, 0.0)
-        along = to_origin[:, None, :]
-        moves = np.asarray(along @ inverse), np.asarray(along @ carried)
-        on_level_scale = _largest_scale(*moves, parts.middle, ceiling, 1.0)
     chance = np.tile(rng.normal((size, _ERRORS)), 2)[:, :, None]
-    on_slopes *= _long_tails(on_slopes_scale, rows, width + 1, chance)
-    on_level *= _long_tails(on_level_scale, rows, width + 1, chance)[:, :, 0]
-    with_error = slopes[:, None, :] + on_slopes
+    sums = _Sums(_weights(wanted), parts.mean)
+    scale = np.ones((size, len(sums.constant)))
+    if not wanted.equal_variance:
+        moves = np.asarray(sums.along @ inverse), np.asarray(sums.along @ carried)
+        scale = _largest_scale(*moves, parts.middle, _ceiling(parts, slopes, sigma), sums.constant)
+    off = sums.errors(np.asarray(carried), error) * _long_tails(scale, rows, width + 1, chance)
+    values, bare = sums.values(parts, slopes)[:, None, :] + off, _bare(parts, slopes, shift)
+    if wanted.combined is not None:
+        return values, bare
     if shift is not None:
-        return _through(with_error, shift), _through(slopes, shift)
-    at_origin = (parts.level + (to_origin * slopes).sum(axis=1))[:, None] + on_level
-    bare = np.column_stack([parts.level - (parts.mean * slopes).sum(axis=1), slopes])
-    return np.dstack([at_origin - with_error @ origin, with_error]), bare
+        return _through(values, shift), bare
+    level, with_error = values[:, :, 0], values[:, :, 1:]
+    return np.dstack([level - with_error @ wanted.origin, with_error]), bare
+
+
+def _weights(wanted: Wanted) -> FloatArray:
+    """Of the sums that get errors of their own: those asked for, or slopes and the intercept.
+
+    The intercept is the level at the user's zero.
+    """
+    if wanted.combined is not None:
+        return wanted.combined
+    slopes = np.eye(len(wanted.origin) + 1)[1:]
+    if wanted.shift is not None:
+        return slopes
+    return np.vstack([np.append(1.0, wanted.origin), slopes])
+
+
+class _Sums:
+    """Weighted sums of (intercept, slopes): the level at a point, times a constant, and slopes."""
+
+    def __init__(self, weights: FloatArray, mean: FloatArray) -> None:
+        self.constant = weights[:, 0]
+        self.along = weights[:, 1:] - self.constant[:, None] * mean[:, None, :]
+
+    def values(self, parts: _Covariances, slopes: FloatArray) -> FloatArray:
+        moved_level = (self.along @ slopes[:, :, None])[:, :, 0]
+        return np.asarray(self.constant * parts.level[:, None] + moved_level)
+
+    def errors(self, carried: FloatArray, error: FloatArray) -> FloatArray:
+        """Shape (matrices, errors, sums), of equal variance."""
+        on_slopes = (self.along @ carried @ error[:, 1:]).transpose(0, 2, 1)
+        return np.asarray(on_slopes + self.constant * error[:, 0][:, :, None])
+
+
+def _ceiling(parts: _Covariances, slopes: FloatArray, sigma: FloatArray) -> FloatArray:
+    """The largest error that bounds allow over its root mean square."""
+    away = np.abs((slopes * parts.middle).sum(axis=1))
+    largest = 1 + parts.off + np.abs(slopes).sum(axis=1) + away
+    return np.asarray(largest / np.maximum(sigma, 1e-12))
+
+
+def _bare(parts: _Covariances, slopes: FloatArray, shift: FloatArray | None) -> FloatArray:
+    """(intercept, slopes) without sampling error."""
+    if shift is not None:
+        return _through(slopes, shift)
+    return np.column_stack([parts.level - (parts.mean * slopes).sum(axis=1), slopes])
 
 
 def _largest_scale(
@@ -292,7 +334,7 @@ def _largest_scale(
     carried: FloatArray,
     middle: FloatArray,
     ceiling: FloatArray,
-    constant: float,
+    constant: FloatArray,
 ) -> FloatArray:
     """By how much errors of unequal variance can exceed those of equal variance, at most.
 

@@ -3,10 +3,16 @@ r"""Tests about coefficients of a regression: one of them, a contrast, or a nest
 They ask the law from which intervals come (:mod:`tightdp.inference.coefficient_intervals`): all
 coefficients that the released moments are compatible with, noise and sampling error included. A
 hypothesis about one number is rejected at level alpha if and only if the interval at level
-1 - alpha leaves it out; so tests and intervals never contradict each other. A hypothesis about
-several numbers :math:`Ab = c` is rejected if c is far out among the candidates for Ab, as far as
-alpha of them, by the distance :math:`(v - m)'S^{-1}(v - m)` from their median m; S is the
-covariance of candidates that are moved to their central 95 %, for their tails may be long.
+1 - alpha leaves it out; so tests and intervals never contradict each other.
+
+Errors whose variance varies may lie where a contrast is most sensitive, at :math:`b_1 - b_2` for
+example at rows of which one column is high and the other low, and then move it by more than they
+could move its terms. So a contrast has candidates of its own, with the largest sampling error that
+bounds allow for it. Of several numbers every one is tested, at its share of alpha: no shape of an
+ellipsoid holds for all errors. Only where errors are said to have equal variance a hypothesis
+:math:`Ab = c` is rejected if c is far out among the candidates for Ab, as far as alpha of them, by
+the distance :math:`(v - m)'S^{-1}(v - m)` from their median m; S is the covariance of candidates
+that are moved to their central 95 %, for their tails may be long.
 """
 
 from __future__ import annotations
@@ -116,26 +122,38 @@ def check_null(null: object, count: int) -> FloatArray:
     return values
 
 
-def p_value(values: FloatArray, estimate: FloatArray, null: FloatArray, draws: int) -> float:
+def p_value(
+    values: FloatArray, estimate: FloatArray, null: FloatArray, draws: int, *, ellipsoid: bool
+) -> float:
     """The p-value of a hypothesis among candidates, shape (candidates, equations).
 
-    ``draws`` is the number of independent noises among them. Between the estimate and the middle
-    of the candidates there is nothing to reject: intervals reach to the estimate.
+    ``draws`` is the number of independent noises among them. Several equations are judged
+    together by an ``ellipsoid``, or else one by one, at their share of the level.
 
     >>> candidates = np.linspace(-1, 1, 2001)[:, None]
-    >>> [round(p_value(candidates, np.zeros(1), np.array([c]), 1000), 3) for c in (0.0, 0.9, 5)]
+    >>> ask = lambda c: p_value(candidates, np.zeros(1), np.array([c]), 1000, ellipsoid=False)
+    >>> [round(ask(c), 3) for c in (0.0, 0.9, 5)]
     [1.0, 0.101, 0.001]
     """
-    least = 1 / max(draws, 1)
-    if values.shape[1] > 1:
+    least, count = 1 / max(draws, 1), values.shape[1]
+    if ellipsoid and count > 1:
         return max(least, _far_out(values, null))
-    line, point = values[:, 0], float(null[0])
-    # what is not a number may lie on either side
-    count = min(np.count_nonzero(~(line > point)), np.count_nonzero(~(line < point)))
-    ends = sorted([float(estimate[0]), float(np.median(line))])
-    if ends[0] <= point <= ends[1]:
+    each = [
+        _of_one(line, float(own), float(point))
+        for line, own, point in zip(values.T, estimate, null, strict=True)
+    ]
+    return min(1.0, count * max(least, min(each)))
+
+
+def _of_one(line: FloatArray, estimate: float, null: float) -> float:
+    """Of one equation. Between the estimate and the middle there is nothing to reject: intervals
+    reach to the estimate."""
+    ends = sorted([estimate, float(np.median(line))])
+    if ends[0] <= null <= ends[1]:
         return 1.0
-    return float(min(1.0, max(least, 2 * count / max(len(line) - 1, 1))))
+    # what is not a number may lie on either side
+    beyond = min(np.count_nonzero(~(line > null)), np.count_nonzero(~(line < null)))
+    return float(2 * beyond / max(len(line) - 1, 1))
 
 
 def _far_out(values: FloatArray, null: FloatArray) -> float:
@@ -163,18 +181,21 @@ def _distances(away: FloatArray, inverse: FloatArray) -> FloatArray:
         return np.asarray(np.einsum("ri,ij,rj->r", away, inverse, away))
 
 
-def rejected(candidates: FloatArray, estimates: FloatArray, alpha: float) -> float:
+def rejected(
+    candidates: FloatArray, estimates: FloatArray, alpha: float, *, ellipsoid: bool
+) -> float:
     """The share of estimates around which candidates leave out 0, at level alpha.
 
     ``candidates`` are about 0, and lie around every estimate in the same way: for power.
 
     >>> even = np.linspace(-1, 1, 2001)[:, None]
-    >>> rejected(even, even + 0.5, 0.05), rejected(even, even + 5, 0.05)
-    (0.274..., 1.0)
+    >>> [rejected(even, even + away, 0.05, ellipsoid=False) for away in (0.5, 5)]
+    [0.274..., 1.0]
     """
-    if candidates.shape[1] > 1:
+    count = candidates.shape[1]
+    if ellipsoid and count > 1:
         inverse = _shape(candidates)
         bar = float(np.quantile(_distances(candidates, inverse), 1 - alpha))
         return float(np.mean(_distances(estimates, inverse) > bar))
-    low, high = np.quantile(candidates[:, 0], [alpha / 2, 1 - alpha / 2])
-    return float(np.mean((estimates[:, 0] + low > 0) | (estimates[:, 0] + high < 0)))
+    low, high = np.quantile(candidates, [alpha / count / 2, 1 - alpha / count / 2], axis=0)
+    return float(np.mean(((estimates + low > 0) | (estimates + high < 0)).any(axis=1)))

@@ -312,9 +312,21 @@ class LinearFit:
         self, weights: FloatArray, estimate: FloatArray, null: FloatArray, assume: str | None
     ) -> float:
         """The p-value of the equations ``weights @ coefficients = null``, in user units."""
-        found = self.candidates(assume)
-        values = self._in_user_units(found.values) @ weights.T
-        return p_value(values, estimate, null, len(found.noise_only))
+        values, draws = self.sums(weights, assume)
+        return p_value(values, estimate, null, draws, ellipsoid=assume is not None)
+
+    def sums(self, weights: FloatArray, assume: str | None = None) -> tuple[FloatArray, int]:
+        """Candidates for ``weights @ coefficients`` in user units, and how many noises they have.
+
+        Where errors have equal variance, sums of candidates are candidates for sums. Where they
+        may not, a sum of several coefficients has a largest sampling error of its own.
+        """
+        if assume is not None or not (np.count_nonzero(weights, axis=1) > 1).any():
+            found = self.candidates(assume)
+            return self._in_user_units(found.values) @ weights.T, len(found.noise_only)
+        design = self.mechanism.design
+        found = self._simulated(None, weights @ design.linear)
+        return found.values + weights @ design.offset, len(found.noise_only)
 
     def noise_std(self, assume: str | None = None) -> FloatArray:
         """Half the distance of the quantiles of the noise one sigma away."""
@@ -326,26 +338,30 @@ class LinearFit:
         if assume is not None:
             check_choice("assume", assume, ASSUMPTIONS)
         if assume not in self._drawn:
-            mechanism, rng = self.mechanism, SeededSource(self._seed())
-            origin = mechanism.design.origin
-
-            def noise(count: int) -> FloatArray:
-                drawn = mechanism.moments.simulate(count, rng=rng)
-                return mechanism.statistic.on_products(drawn, self.products, self.rows)
-
-            self._drawn[assume] = candidates(
-                self.products,
-                noise,
-                self._independent_rows(),
-                rng,
-                Wanted(
-                    shift=None if mechanism.fit_intercept else -origin,
-                    ridge=mechanism.ridge(self.rows),
-                    origin=origin[:-1],
-                    equal_variance=assume is not None,
-                ),
-            )
+            self._drawn[assume] = self._simulated(assume)
         return self._drawn[assume]
+
+    def _simulated(self, assume: str | None, combined: FloatArray | None = None) -> Candidates:
+        mechanism, rng = self.mechanism, SeededSource(self._seed())
+        origin = mechanism.design.origin
+
+        def noise(count: int) -> FloatArray:
+            drawn = mechanism.moments.simulate(count, rng=rng)
+            return mechanism.statistic.on_products(drawn, self.products, self.rows)
+
+        return candidates(
+            self.products,
+            noise,
+            self._independent_rows(),
+            rng,
+            Wanted(
+                shift=None if mechanism.fit_intercept else -origin,
+                ridge=mechanism.ridge(self.rows),
+                origin=origin[:-1],
+                equal_variance=assume is not None,
+                combined=combined,
+            ),
+        )
 
     def _seed(self) -> int:
         """Of simulations after the release: the same for a release, another one for the next.

@@ -107,14 +107,14 @@ class RegressionTest(PlannedReading):
             return release  # read already
         fit = self.squares.fit(release)
         value = self.weights @ fit.coefficients
-        found = self._values(fit)
+        found, draws = fit.sums(self.weights, self.assume)
         ends = holding(value, simultaneous_intervals(found, missed_share(release.confidence)))
-        draws = len(fit.candidates(self.assume).noise_only)
-        size = len(self.names)
+        size, ellipsoid = len(self.names), self.assume is not None
+        p = p_value(found, value, self.null, draws, ellipsoid=ellipsoid)
         return replace(
             release,
             names=self.names,
-            value=np.append(value, p_value(found, value, self.null, draws)),
+            value=np.append(value, p),
             units="",
             covariance=np.full((size, size), np.nan),
             half_width=np.append(np.abs(ends - value[:, None]).max(axis=1), np.nan),
@@ -122,11 +122,6 @@ class RegressionTest(PlannedReading):
             unknown=(P_VALUE,),
             covers="population",
         )
-
-    def _values(self, fit: LinearFit, assume: str | None = None) -> FloatArray:
-        """Candidates for the left sides of the equations."""
-        scaled = fit.candidates(assume or self.assume).values
-        return np.asarray(self.squares.design.to_user(scaled) @ self.weights.T)
 
     # --- before any release -------------------------------------------------------------------
 
@@ -165,8 +160,9 @@ class RegressionTest(PlannedReading):
         if not self.statistic.square:
             M[-1, -1] = np.nan
         fit = LinearFit(self.squares, M, float(rows))
-        kept, moves = self._values(fit), self._values(fit, ASSUMPTIONS[0])
-        return rejected(_centred(kept), away + _centred(moves), alpha)
+        kept = _centred(fit.sums(self.weights, self.assume)[0])
+        moves = _centred(fit.sums(self.weights, ASSUMPTIONS[0])[0])
+        return rejected(kept, away + moves, alpha, ellipsoid=self.assume is not None)
 
     def _preview(self, confidence: float) -> Preview:
         level = check_confidence(confidence)
