@@ -713,3 +713,16 @@ def test_every_command_has_its_home():
 def test_one_header_or_none(here, capsys):
     assert main(["schema", "init", "survey.csv", "--header", "--no-header", "--force"]) == 2
     assert "not allowed with" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["tab", "\\t", "\t", "blank", " ", ";", "blanks"])
+def test_what_divides_cells_is_said_in_words(word, here, tightdp):
+    mark = {"tab": "\t", "\\t": "\t", "blank": " ", "blanks": ","}.get(word, word)
+    (here / "t.txt").write_text(mark.join(["age", "place"]) + "\n")
+    found = tightdp("schema", "init", "t.txt", "--delimiter", word, "--out", "t.toml")
+    if word == "blanks":
+        assert "one of ',', ';', '|', 'tab', 'blank'" in found.err
+        assert "Did you mean 'blank'?" in found.err
+    else:
+        assert found.code == 0
+        assert "[columns.place]" in (here / "t.toml").read_text()

@@ -220,8 +220,10 @@ def _delimiter(given: argparse.Namespace) -> str | None:
     if given.delimiter is None:
         text = given.no_header and is_text_file(Path(given.data))
         return find_delimiter("--delimiter", Path(given.data)) if text else None
-    words = {"tab": "\t", "\\t": "\t", "blank": " "}
-    return check_choice("--delimiter", words.get(given.delimiter, given.delimiter), DELIMITERS)
+    words = {"tab": "\t", "blank": " "}  # a shell takes blanks for nothing
+    told = [mark for mark in DELIMITERS if mark.strip()]
+    meant = {**words, "\\t": "\t", "\t": "\t", " ": " "}.get(given.delimiter)
+    return meant or check_choice("--delimiter", given.delimiter, [*told, *words])
 
 
 def _text_facts(given: argparse.Namespace, known: list[str]) -> str:
