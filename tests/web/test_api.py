@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import threading
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from copy import deepcopy
 from datetime import date
 
 import pytest
 from tests.web.conftest import COUNT, MEAN, plan
 
+import tightdp as tdp
 from tightdp.data import sources
 from tightdp.ledger import Ledger
 from tightdp.plans import KINDS, Plan
 from tightdp.plans.toml_text import to_toml
-from tightdp.web import releases
+from tightdp.web import releases, workspace
 
 
 def spent(folder):
@@ -148,6 +151,31 @@ def test_somebody_agrees_to_what_the_ledger_adds_up(ask, release, folder):
 def test_what_was_released_is_the_plan_on_disk(release, folder):
     release(plan(MEAN))
     assert Plan.read(folder / "plan.toml").states() == {"means": "stored"}
+
+
+def test_of_two_tabs_that_save_at_once_the_second_is_told_of_the_first(folder, monkeypatch):
+    """Both found the file as they had opened it, and the last to write won without a word."""
+    space = workspace.Workspace([folder])
+    base = space.save(plan(MEAN), "plan.toml", None)
+    write, gate = workspace.write_whole, threading.Barrier(2)
+
+    def slowly(*given: object) -> object:
+        with suppress(threading.BrokenBarrierError):
+            gate.wait(0.5)  # until the other is here, too
+        return write(*given)
+
+    monkeypatch.setattr(workspace, "write_whole", slowly)
+
+    def save(record: object) -> bool:
+        try:
+            space.save(record, "plan.toml", base)
+        except tdp.ParameterError as error:
+            return "was changed since it was opened" not in str(error)
+        return True
+
+    with ThreadPoolExecutor(2) as pool:
+        told = [*pool.map(save, [plan(COUNT), plan(MEAN, COUNT)])]
+    assert sorted(told) == [False, True]
 
 
 def test_a_further_question_is_paid_for_by_itself(release, folder):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
@@ -57,6 +58,7 @@ class Workspace:
             if not folder.is_dir():
                 fail(f"`--folder`: there is no folder {str(folder)!r}.")
         self.home, self.plan = self.folders[0], plan
+        self._saving = threading.Lock()
 
     # --- paths --------------------------------------------------------------------------------
 
@@ -170,18 +172,19 @@ class Workspace:
         place, text = self.place(file, "plan"), self.text_of(record, file)
         if place.suffix != ".toml" or not file.isprintable():
             fail("`plan` must be a file that ends in .toml, with a name of printable characters.")
-        known = self.opened(file) if place.exists() else None
-        if known is not None:
-            if known["plan"] == text.record:
-                return str(known["base"])  # with the comments that somebody wrote
-            if known["base"] != base:
-                fail(
-                    f"`plan`: {file!r} was changed since it was opened here: open it again, or "
-                    "save under another name."
-                )
-        written = to_toml(text.record)
-        write_whole("plan", check_target("plan", place), written)
-        return _digest(written)
+        with self._saving:  # of two tabs that save at once the second is told of the first
+            known = self.opened(file) if place.exists() else None
+            if known is not None:
+                if known["plan"] == text.record:
+                    return str(known["base"])  # with the comments that somebody wrote
+                if known["base"] != base:
+                    fail(
+                        f"`plan`: {file!r} was changed since it was opened here: open it again, or "
+                        "save under another name."
+                    )
+            written = to_toml(text.record)
+            write_whole("plan", check_target("plan", place), written)
+            return _digest(written)
 
     # --- tables -------------------------------------------------------------------------------
 
