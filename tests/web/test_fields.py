@@ -46,3 +46,13 @@ def test_shares_of_columns_are_read_as_they_are_shown():
         assert said(f"fields.readShares(fields.shownShares({json.dumps(given)}))") == given
     assert said('fields.shownShares({"age": 0.2})') == "age: 0.2"
     assert said('fields.readShares("age: 0.2, pay")') == {"age": "0.2", "pay": ""}
+
+
+def test_bins_of_a_column_by_any_name():
+    """Of a column called "constructor" a function of JavaScript was shown as its bins."""
+    for name in ("constructor", "toString", "__proto__"):
+        key = json.dumps(name)
+        assert said(f"fields.shownBins(fields.byColumn(undefined)[{key}])") == ""
+        stated = f"Object.assign(fields.byColumn({{age: 3}}), {{[{key}]: [1, 2]}})"
+        assert said(f"fields.shownBins({stated}[{key}])") == "1, 2"
+        assert said(f"({{...{stated}}})") == {"age": 3, name: [1, 2]}

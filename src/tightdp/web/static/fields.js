@@ -25,7 +25,9 @@ const bins = (text) => {
   const alone = all.length === 1 && (Number.isInteger(all[0]) || all[0] in words.facts.units); // how many, or a unit of dates
   return alone ? all[0] : all;
 };
-const shownBins = (value) => (Array.isArray(value) ? value.join(", ") : String(value ?? ""));
+// By names of columns, which may be such as every object of JavaScript knows.
+export const byColumn = (value) => Object.assign(Object.create(null), value);
+export const shownBins = (value) => (Array.isArray(value) ? value.join(", ") : String(value ?? ""));
 
 function input(value, onvalue, more = {}) {
   return h("input", { type: "text", value: value ?? "", autocomplete: "off", oninput: (e) => onvalue(e.target.value), ...more });
@@ -183,7 +185,7 @@ function groups(label, option, value, set, place) {
 }
 
 function binsOf(label, option, value, set, place) {
-  const all = { ...(value ?? {}) };
+  const all = byColumn(value);
   const rows = columns("number").map((name) =>
     field(name, input(shownBins(all[name]), (text) => {
       if (text.trim()) all[name] = bins(text);
