@@ -96,8 +96,11 @@ def test_no_repr_shows_a_cell(tmp_path):
 def test_messages_name_the_column_and_the_remedy(to_engine):
     table = pa.table({"incom": [1.0], "when": [datetime.datetime(2020, 1, 1)]})
     schema = Schema({"income": Interval(0, 1), "when": Interval(0, 1)}, rows=1)
-    # the first line of a CSV file may be a record
-    hint = "$" if to_engine.kind == "csv" else r" Did you mean 'incom'\?"
+    # the first line of a CSV file may be a record: nothing of it is told
+    header = (
+        r" If its first line is no header, say what columns are named: CsvFile\(path, names\)\.$"
+    )
+    hint = header if to_engine.kind == "csv" else r" Did you mean 'incom'\?"
     with pytest.raises(ParameterError, match=r"no column 'income'\." + hint):
         check_frame(to_engine(table), schema, ["income"])
     if to_engine.kind not in ("csv", "mapping", "structured", "pandas-object"):
