@@ -23,7 +23,13 @@ from tightdp.errors import (
 )
 from tightdp.mechanisms.exponential_grids import PieceLaw, on_grid
 from tightdp.mechanisms.gradient import KNormGradient
-from tightdp.mechanisms.ranks import Ranks, grid_for_ranks, rank_reach, rank_sensitivity
+from tightdp.mechanisms.ranks import (
+    Ranks,
+    grid_for_ranks,
+    population_ranks,
+    rank_reach,
+    rank_sensitivity,
+)
 from tightdp.person_means import rows_that_count
 from tightdp.preview import ORDERED_ROWS, Preview, of_rows
 from tightdp.printed import Covers
@@ -295,21 +301,14 @@ class KNormQuantile(ColumnGradient):
         and that of every point below q for the upper end. No point is wrong for both, some point
         has the score 0 for either, and both together miss with probability at most
         :math:`(G - 1) e^{-rx}`, r the rate of an end: x is ``rank_reach(miss)``, rounded up.
-        Population: let B be binomial(n, tau). At or below the quantile of the population there are
-        stochastically at least B rows, below it at most B. So aiming at a - x - 1 and b + x + 1,
-        with :math:`P(B < a)` and :math:`P(B > b)` at most miss/4 each, leaves miss/2 for the noise
-        of both ends.
+        Population: :func:`~tightdp.mechanisms.ranks.population_ranks`.
         """
-        noise = miss if self.covers == "sample" else miss / 2
-        off = rank_reach(self.schema.resolution, noise, self._end_rate())
-        reach = Fraction(math.ceil(off) + 1)
-        low = high = rows * self.tau
+        edge, rate = self.schema.resolution, self._end_rate()
         if self.covers == "population":
-            from scipy.stats import binom  # slow to import, and rarely needed
-
-            low = Fraction(int(binom.ppf(miss / 4, rows, float(self.tau))))
-            high = Fraction(int(binom.isf(miss / 4, rows, float(self.tau))))
-        return low - reach, high + reach
+            low, high = population_ranks(rows, self.tau, edge, rate, miss)
+            return Fraction(low), Fraction(high)
+        reach = math.ceil(rank_reach(edge, miss, rate)) + 1
+        return rows * self.tau - reach, rows * self.tau + reach
 
     @staticmethod
     def conf_int(release: Release) -> FloatArray:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from functools import lru_cache
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,7 @@ _MANY = 1 << 18  # fewer rows are cheaper to fetch than to count by blocks
 _FETCHED = 1 << 23  # rows that are fetched to be sorted, whatever the grid
 _CROWDED = 64  # grid steps in what a rank spans, were the rows spread evenly
 _WORD = 1 << 62
+_STEPS = 4000  # in which a binomial number is counted, at most
 _SIZES = "[1e-60, 1e60]"  # as for the bounds of a column
 
 
@@ -143,6 +145,81 @@ def rank_sensitivity(schema: Schema, added: Fraction) -> Fraction:
 def rank_reach(edge: int, miss: float, rate: Fraction) -> float:
     """x with (G - 1) exp(-rate x) <= miss, rounded up, for the grid -edge..edge."""
     return math.log(2 * edge / miss) / float(rate) * (1 + 1e-12)
+
+
+@lru_cache(maxsize=256)
+def population_ranks(
+    rows: int, tau: Fraction, edge: int, rate: Fraction, miss: float
+) -> tuple[int, int]:
+    r"""Ranks to aim at, so that two ends miss a quantile of the population with a chance of at most
+    ``miss`` together, for the grid -edge..edge and weights :math:`e^{-r s}`.
+
+    Let B be binomial(n, tau), q the quantile on the grid. At or below q there are stochastically
+    at least B rows, so that g points above it, for a lower end that aims at a, have at least the
+    score B - a each, and some point has the score 0. The end lies above q with probability at most
+    :math:`f(g) = E \min\{1, g e^{-r(B - a)}\}`; likewise an upper end. No point is wrong for
+    both: there are :math:`g + g' \le W = 2\,edge` of them, nobody knows how many of each. f is
+    concave, so the sum is at most that of the tangents at W/2:
+    :math:`f + f' + \lvert \dot f - \dot f' \rvert W/2`.
+
+    >>> population_ranks(100, Fraction(1, 2), 1 << 15, Fraction(2), 0.05)  # 40 and 60 without noise
+    (34, 66)
+    """
+    below, above = _Tail.of(rows, tau), _Tail.of(rows, 1 - tau)
+    r, wrong, each = float(rate), 2 * edge, miss / 2
+    while True:
+        low, upside_down = (tail.farthest(r, wrong / 2, each) for tail in (below, above))
+        (f, slope), (g, other) = (
+            below.miss(low, r, wrong / 2),
+            above.miss(upside_down, r, wrong / 2),
+        )
+        if f + g + abs(slope - other) * wrong / 2 <= miss:
+            return low, rows - upside_down
+        each *= 0.97
+
+
+@dataclass(frozen=True)
+class _Tail:
+    """A binomial number in steps from 0 on, each with the chance that it lies there or in the gap
+    above: rounded down, which makes a miss more likely."""
+
+    steps: FloatArray
+    chances: FloatArray
+
+    @classmethod
+    def of(cls, rows: int, tau: Fraction) -> Self:
+        from scipy.stats import binom  # slow to import, and rarely needed
+
+        mean, spread = rows * float(tau), math.sqrt(rows * float(tau * (1 - tau)))
+        reach = 12 * spread + 50
+        ends = max(0, math.floor(mean - reach)), min(rows, math.ceil(mean + reach))
+        steps = np.unique(np.append(np.linspace(*ends, _STEPS).astype(np.int64), 0))
+        upto = np.append(binom.cdf(steps - 1, rows, float(tau)), 1.0)
+        beyond = np.append(binom.sf(steps - 1, rows, float(tau)), 0.0)
+        upper = steps > mean  # differences of small numbers, on either side
+        chances = np.where(upper, beyond[:-1] - beyond[1:], upto[1:] - upto[:-1])
+        return cls(steps.astype(np.float64), chances)
+
+    def miss(self, aim: int, rate: float, points: float) -> tuple[float, float]:
+        """The chance that an end lies beyond, and its slope in the number of points there."""
+        exponents = math.log(points) - rate * (self.steps - aim)
+        shares = np.exp(np.minimum(exponents, 0.0))  # 1: nothing is known
+        slopes = np.where(exponents < 0, shares / points, 0.0)
+        return float(self.chances @ shares), float(self.chances @ slopes)
+
+    def farthest(self, rate: float, points: float, most: float) -> int:
+        """The largest rank to aim at with at most this chance to miss."""
+        high = int(self.steps[-1])
+        step = 1
+        while self.miss(high - step, rate, points)[0] > most:
+            step *= 2
+        low = high - step
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (
+                (middle, high) if self.miss(middle, rate, points)[0] <= most else (low, middle)
+            )
+        return low
 
 
 def grid_for_ranks(schema: Schema, column: str, epsilon: Fraction) -> Schema:
