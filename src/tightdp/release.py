@@ -41,10 +41,7 @@ from tightdp.privacy import Guarantee, Neighbors, Numerics
 
 ONLY = "; private "  # before that between which a promise holds, in a law that is not for all
 _FORMAT = 1
-_SMALL_MATRIX, _LARGEST_MATRIX = (
-    64,
-    1 << 13,
-)  # between them zeros are left out
+_SMALL_MATRIX, _LARGEST_MATRIX = 64, 1 << 13  # between them zeros are left out
 _NUMBERS = ("value", "noise_std", "low", "high")
 _COVERS: dict[str, Covers] = {word: word for word in get_args(Covers)}
 _FORMS: dict[str, type[Release]] = {}

@@ -155,26 +155,24 @@ def population_ranks(
     ``miss`` together, for the grid -edge..edge and weights :math:`e^{-r s}`.
 
     Let B be binomial(n, tau), q the quantile on the grid. At or below q there are stochastically
-    at least B rows, so that g points above it, for a lower end that aims at a, have at least the
-    score B - a each, and some point has the score 0. The end lies above q with probability at most
-    :math:`f(g) = E \min\{1, g e^{-r(B - a)}\}`; likewise an upper end. No point is wrong for
-    both: there are :math:`g + g' \le W = 2\,edge` of them, nobody knows how many of each. f is
-    concave, so the sum is at most that of the tangents at W/2:
-    :math:`f + f' + \lvert \dot f - \dot f' \rvert W/2`.
+    at least B rows. So each of the g points above q has at least the score B - a for a lower end
+    that aims at a, while some point has the score 0: the end lies above q with probability at most
+    :math:`f(g) = E \min\{1, g e^{-r(B - a)}\}`. An upper end likewise lies below q with probability
+    at most h of the number of points there. Both numbers together are at most :math:`W = 2\,edge`,
+    but nobody knows how they share it. As f and h are concave, their sum is at most that of their
+    tangents at W/2, which with slopes u and v is :math:`f + h + \lvert u - v\rvert W/2`.
 
     >>> population_ranks(100, Fraction(1, 2), 1 << 15, Fraction(2), 0.05)  # 40 and 60 without noise
     (34, 66)
     """
     below, above = _Tail.of(rows, tau), _Tail.of(rows, 1 - tau)
-    r, wrong, each = float(rate), 2 * edge, miss / 2
+    r, half, each = float(rate), float(edge), miss / 2
     while True:
-        low, upside_down = (tail.farthest(r, wrong / 2, each) for tail in (below, above))
-        (f, slope), (g, other) = (
-            below.miss(low, r, wrong / 2),
-            above.miss(upside_down, r, wrong / 2),
-        )
-        if f + g + abs(slope - other) * wrong / 2 <= miss:
-            return low, rows - upside_down
+        low, turned = below.farthest(r, half, each), above.farthest(r, half, each)
+        f, u = below.miss(low, r, half)
+        h, v = above.miss(turned, r, half)
+        if f + h + abs(u - v) * half <= miss:
+            return low, rows - turned
         each *= 0.97
 
 
@@ -216,9 +214,10 @@ class _Tail:
         low = high - step
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (
-                (middle, high) if self.miss(middle, rate, points)[0] <= most else (low, middle)
-            )
+            if self.miss(middle, rate, points)[0] <= most:
+                low = middle
+            else:
+                high = middle
         return low
 
 
