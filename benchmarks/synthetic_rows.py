@@ -112,6 +112,7 @@ def peer(given: argparse.Namespace, name: str, codes: Codes, epsilon: float, met
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder) / "rows"
         kept = Path(given.keep or folder) / f"{method}_{name}_{epsilon:g}".lower()
+        kept.parent.mkdir(parents=True, exist_ok=True)
         if not Path(f"{kept}.json").exists():
             pd.DataFrame(codes, columns=list(facts.columns)).to_csv(f"{base}.csv", index=False)
             sides = dict(zip(facts.columns, facts.sizes(), strict=True))

@@ -197,7 +197,7 @@ ROW_SETS = {
         "contraceptive_method_use",
         373,
     ),
-    "abalone": RowSet(  # for the constants alone
+    "abalone": RowSet(  # looked at when constants were chosen
         shuffled("abalone.csv", SHELLS),
         {
             "Sex": levels("M", "F", "I"),
