@@ -44,6 +44,7 @@ _LINEAR = {
     ),
     "correlation": Option("number", "for previews: that of the features"),
     "per": PER_WHOM,
+    "stages": Option("integer", "2: a first line, and then a look at its residuals"),
 }
 _PERTURBED = {
     "noise": Option("text", "the shape of the noise", choices=("linf", "l1", "l2")),

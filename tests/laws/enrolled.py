@@ -61,6 +61,7 @@ from tightdp.mechanisms.table_tests import (
     RankTest,
 )
 from tightdp.mechanisms.tuning import TunedPerturbation
+from tightdp.mechanisms.two_looks import TwoLooks
 from tightdp.mechanisms.vector_part import VectorPart
 from tightdp.shaping.moment_noise import Part
 from tightdp.shaping.nuclear_part import regression_part
@@ -351,6 +352,13 @@ MECHANISMS: dict[type, list[Case]] = {
         Case("split", split),
         Case("nuclear moments", nuclear_moments, ("replace-one",), quick=False),
     ],
+    TwoLooks: [
+        Case(
+            "two looks",
+            lambda facts: TwoLooks(facts, ["x", "k"], "y", epsilon=1),
+            ("replace-one",),
+        )
+    ],
     CovarianceMechanism: [
         Case(
             f"covariance, {name}",
@@ -491,6 +499,11 @@ MECHANISMS: dict[type, list[Case]] = {
         Case(
             "least squares, hull",
             lambda facts: LeastSquares(facts, ["x"], "y", epsilon=1, noise="hull"),
+            ("replace-one",),
+        ),
+        Case(
+            "least squares in two stages",
+            lambda facts: LeastSquares(facts, ["x"], "y", epsilon=1, stages=2),
             ("replace-one",),
         ),
         Case(

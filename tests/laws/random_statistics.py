@@ -28,6 +28,7 @@ from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
 from tightdp.data.histograms import Histogram, JointHistogram
 from tightdp.data.one_pass import blocks
 from tightdp.data.regression_moments import MOMENT_KINDS, Moments, RegressionMoments
+from tightdp.data.residual_sums import STEEPEST, ResidualSums
 from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.second_moments import LAYOUTS, SecondMoments
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
@@ -154,6 +155,17 @@ def _regression(rng: Generator, facts: tdp.Schema) -> RegressionMoments:
     return RegressionMoments(facts, features, "c", joint=joint and facts.rows_known, square=square)
 
 
+def _residuals(rng: Generator, facts: tdp.Schema) -> ResidualSums:
+    """Of any slopes, steep or not; rows of the middle lie beyond the reach on both sides."""
+    features = some(rng, ["a", "b", "j", "k"])[:3]
+    plain = ResidualSums(facts, features, "c")
+    steep = STEEPEST * plain.points
+    slopes = rng.integers(-steep, steep + 1, plain.outcome - 1) // (1 << int(rng.integers(6)))
+    half = plain.points // 2
+    level, reach = rng.integers(-half, half + 1), rng.integers(1, half + 1)
+    return plain.along([int(level), *map(int, slopes)], int(reach))
+
+
 def _weighted(rng: Generator, facts: tdp.Schema) -> WeightedMoments:
     weights = tdp.Interval(0, 2.0 ** int(rng.integers(-1, 3)))
     return WeightedMoments(
@@ -225,6 +237,7 @@ MAKERS: dict[type[Statistic], Maker] = {
     GroupMoments: _group_moments,
     RegressionMoments: _regression,
     TableCounts: _table_counts,
+    ResidualSums: _residuals,
     WeightedMoments: _weighted,
     SecondMoments: _second_moments,
 }
@@ -340,6 +353,8 @@ def entry_of(statistic: Statistic, name: str, row: dict[str, Any]) -> Fraction:
     """What a row adds to an entry: by its name, from the row as it counts."""
     if isinstance(statistic, SecondMoments):
         return second_moment(statistic, name, row)
+    if isinstance(statistic, ResidualSums):
+        return residual_entry(statistic, name, row)
     counted = obeying(statistic, row)
     if isinstance(statistic, CappedSums):
         return counted[name] / Fraction(statistic.schema[name].high)
@@ -347,6 +362,19 @@ def entry_of(statistic: Statistic, name: str, row: dict[str, Any]) -> Fraction:
         factors = re.split(r":(?![^\[{]*[\])}])", name)
         return math.prod((_level_factor(statistic, f, counted) for f in factors), start=Fraction(1))
     return by_name(name, counted, statistic.schema)
+
+
+def residual_entry(statistic: ResidualSums, name: str, row: dict[str, Any]) -> Fraction:
+    """The residual of the line, clamped and rounded to the grid, times what the name says."""
+    points, facts = statistic.points, statistic.schema
+    line = [Fraction(z, points) for z in statistic.line]
+    residual = by_name(statistic.target, row, facts) - line[0]
+    for slope, column in zip(line[1:], statistic.design, strict=True):
+        residual -= slope * by_name(column, row, facts)
+    scaled = math.floor(residual * points**2 / statistic.reach + Fraction(1, 2))
+    found = Fraction(max(-points, min(points, scaled)), points)
+    times = name.removesuffix("residual").removesuffix("*")
+    return found * (by_name(times, row, facts) if times else 1)
 
 
 def _level_factor(statistic: TableCounts, factor: str, row: dict[str, Any]) -> Fraction:

@@ -129,6 +129,7 @@ OTHERS: dict[str, list[Any]] = {
     "null": [0.4, [0.2, 0.3, 0.5]],
     "missing": ["drop"],
     "per": ["person", "row"],
+    "stages": [2],
     "groups_per_person": [1],
     "alternative": ["greater"],
     "statistic": ["kolmogorov", "chi-square"],

@@ -22,6 +22,16 @@ released moments themselves say decides how far each of them is trusted (empiric
 
 As epsilon grows R tends to 0 and b to the least-squares estimate. All functions take one matrix of
 moments or many, along leading axes.
+
+*Two looks.* The first look is at all moments of features and target. Its line l is public, so that
+a second look can be at the residuals :math:`r = y - l_0 - l \cdot d` alone: at few sums, of numbers
+that are small. With C the covariances of the features, g those with the target and h those with
+the residuals, :math:`C b = g` and :math:`C (b - l) = h`. The second equation has little noise of
+its own, and the noise of C is multiplied by b - l, which is small, instead of b. Both together,
+
+.. math:: C b = (1 - w)\,g + w\,(h + C l),
+
+in which the noise of C is multiplied by b - w l, with the weight w that makes the noise least.
 """
 
 from __future__ import annotations
@@ -31,6 +41,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import FloatArray
 
 _ROUNDS = 4
@@ -138,14 +149,23 @@ def _kept(noise: FloatArray | float, square: FloatArray) -> FloatArray:
 
 
 def solve(
-    C: FloatArray, C_noise: FloatArray, g: FloatArray, g_noise: FloatArray, *, length: float
+    C: FloatArray,
+    C_noise: FloatArray,
+    g: FloatArray,
+    g_noise: FloatArray,
+    *,
+    length: float,
+    about: FloatArray | float = 0.0,
 ) -> FloatArray:
-    """Step 3: the posterior mean of b, whose squared length is about ``length`` beforehand."""
+    """Step 3: the posterior mean of b, whose squared length is about ``length`` beforehand.
+
+    The noise of C is multiplied by b less ``about``.
+    """
     if float(g_noise.max(initial=0.0)) < _LEAST**2:
         return np.asarray((np.linalg.pinv(C) @ g[..., None])[..., 0])
     b = np.zeros_like(g)
     for _ in range(_ROUNDS):
-        root = np.sqrt(g_noise + (C_noise @ (b**2)[..., None])[..., 0])
+        root = np.sqrt(g_noise + (C_noise @ ((b - about) ** 2)[..., None])[..., 0])
         b = _posterior_mean(C / root[..., None], g / root, length)
     return b
 
@@ -194,3 +214,145 @@ def _average(log_weight: FloatArray, values: FloatArray) -> tuple[FloatArray, Fl
     weight = np.exp(log_weight - top[..., None, :])
     total = weight.sum(axis=-2)
     return top + np.log(total), (weight * values).sum(axis=-2) / total
+
+
+# --- the line that one look at the rows leaves, or two --------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SecondLook:
+    """Mean products of (1, d) with the residuals of a line, and the variances of their noise.
+
+    ``line`` holds intercept and slopes, and ``reach`` is how far residuals count; all for scaled
+    columns.
+    """
+
+    line: FloatArray
+    reach: float
+    products: FloatArray
+    variances: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyMoments:
+    """Mean products of z = (1, d, y), scaled, with the covariance of the noise on their sums."""
+
+    moments: RegressionMoments
+    products: FloatArray
+    covariance: FloatArray
+    rows: float
+    look: SecondLook | None = None
+
+    def variances(self) -> FloatArray:
+        """Of the noise on the products, squares of indicators included."""
+        found = self.moments.product_variances(self.covariance, self.products, self.rows)
+        np.fill_diagonal(found[1:-1, 1:-1], self._own(found))
+        return found
+
+    def _own(self, noise: FloatArray) -> FloatArray:
+        """On the diagonal: of squares, and of the sums that stand for indicators' squares."""
+        own = np.diag(noise)[1:-1].copy()
+        known = {int(i) for i, j, _ in self.moments.entries if i == j}
+        for place in range(1, self.moments.outcome):
+            if place not in known:
+                own[place - 1] = noise[0, place]
+        return own
+
+    def _centred(self, noise: FloatArray, products: FloatArray) -> Centred:
+        numeric = np.zeros(len(self.moments.design), dtype=bool)
+        squares = [i - 1 for i, j, _ in self.moments.entries if 0 < i == j < self.moments.outcome]
+        numeric[squares] = True
+        return centred(products, noise, numeric)
+
+    def line(
+        self, *, length: float, ridge: FloatArray | None = None, shift: FloatArray | None = None
+    ) -> FloatArray:
+        """(intercept, slopes), shrunk by what the moments say about their noise.
+
+        ``shift`` is minus a public point that the line passes; None for an intercept. ``ridge`` is
+        a penalty on every slope.
+        """
+        noise = self.variances()
+        parts = self._centred(noise, self.products)
+        C, C_noise, g, g_noise = shrunk(parts, self.moments.paired()), *parts.noisy()
+        if shift is not None:
+            C, C_noise, g, g_noise = through(parts, C, float(noise[0, -1]), shift)
+        level, about = parts.target_mean, np.zeros(g.shape[-1])
+        if self.look is not None:
+            h, h_noise, residual_level = self._residuals(noise, C, shift)
+            w, first = self.weight(), self.look.line
+            about = w * first[1:]
+            g = (1 - w) * g + w * (h + C @ first[1:])
+            g_noise = (1 - w) ** 2 * g_noise + w**2 * h_noise
+            foreseen = residual_level + first[0] + parts.mean @ first[1:]
+            level = (1 - w) * level + w * foreseen
+        slopes = solve(
+            C if ridge is None else C + np.diag(ridge),
+            C_noise,
+            g,
+            g_noise,
+            length=length,
+            about=about,
+        )
+        if shift is not None:
+            level = -shift[-1] + slopes @ shift[:-1]
+        else:
+            level = level - (parts.mean * slopes).sum(axis=-1)
+        return np.concatenate([np.asarray(level)[..., None], slopes], axis=-1)
+
+    def _residuals(
+        self, noise: FloatArray, C: FloatArray, shift: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Covariances of features and residuals, the variances of their noise, the mean residual.
+
+        About a public point, what the first line lacks there counts as a residual.
+        """
+        assert self.look is not None
+        products, own, line = self.products.copy(), noise.copy(), self.look.line
+        products[:-1, -1] = products[-1, :-1] = self.look.products
+        own[:-1, -1] = own[-1, :-1] = self.look.variances
+        parts = self._centred(own, products)
+        if shift is None:
+            return parts.g, parts.g_noise, parts.target_mean
+        lacking = line[0] - shift[:-1] @ line[1:] + shift[-1]
+        moved = np.append(shift[:-1], lacking)
+        _, _, h, h_noise = through(parts, C, float(own[0, -1]), moved)
+        return h, h_noise, parts.target_mean
+
+    def weight(self) -> float:
+        """Of the second look; the less noise it has beside the first, the closer to 1."""
+        if self.look is None:
+            return 0.0
+        v, line = self.variances(), self.look.line
+        first = float((v[:-1, -1] + v[:-1, :-1] @ line**2).sum())
+        return first / max(first + float(self.look.variances.sum()), _TINY)
+
+    def combined(self) -> FloatArray:
+        """The products, with what both looks say of those with the target."""
+        if self.look is None:
+            return self.products
+        out = self.products.copy()
+        both = self._joined(out[None], self.look.products[None])[0]
+        out[:-1, -1] = out[-1, :-1] = both
+        return out
+
+    def combined_noise(self, noise: FloatArray, second: FloatArray) -> FloatArray:
+        """The noise in :meth:`combined`, from draws of that of both looks."""
+        out = noise.copy()
+        both = self._joined(out, second)
+        out[:, :-1, -1] = out[:, -1, :-1] = both
+        return out
+
+    def _joined(self, products: FloatArray, residuals: FloatArray) -> FloatArray:
+        assert self.look is not None
+        w = self.weight()
+        foreseen = residuals + products[:, :-1, :-1] @ self.look.line
+        return np.asarray((1 - w) * products[:, :-1, -1] + w * foreseen)
+
+    def residual_square(self, line: FloatArray) -> tuple[float, float]:
+        """The mean square of the residuals of a line, and the variance of the noise in it."""
+        sides = np.append(-line, 1.0)
+        own = np.square(sides)
+        # an entry off the diagonal counts twice
+        variance = 2 * float(own @ self.variances() @ own)
+        return float(sides @ self.products @ sides), variance

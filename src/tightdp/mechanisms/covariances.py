@@ -41,10 +41,10 @@ class CovarianceMechanism(Reading):
     at most ``rows_per_person`` rows.
     Needs: bounds and ``norm`` are public facts.
     Proof: 1. The noisy sums are epsilon-DP by the proof of
-    :class:`~tightdp.mechanisms.least_squares.SplitMechanism`: the integers of a row obey its bounds
-    and ``norm`` exactly (:class:`~tightdp.data.second_moments.SecondMoments`), and the bodies hold
-    what such rows do (:mod:`~tightdp.shaping.second_moment_noise`). 2. Means, covariances, their
-    projection and intervals are functions of the sums and of public facts.
+    :class:`~tightdp.mechanisms.least_squares.SplitMechanism`: the integers of a row obey its
+    bounds and ``norm`` exactly (:class:`~tightdp.data.second_moments.SecondMoments`), and the
+    bodies hold what such rows do (:mod:`~tightdp.shaping.second_moment_noise`). 2. Means,
+    covariances, their projection and intervals are functions of the sums and of public facts.
     Numerics: ``exact``.
 
     The covariance S / n - m m' of the noisy sums may have negative eigenvalues, or a trace that no

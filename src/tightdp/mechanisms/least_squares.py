@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
@@ -18,13 +18,14 @@ from tightdp.accounting import Cost
 from tightdp.answer import Answer
 from tightdp.data.one_pass import IntegerSum
 from tightdp.data.public_rows import Images
-from tightdp.data.regression_moments import MOST_MATRIX, RegressionMoments, variances_of
+from tightdp.data.regression_moments import MOST_MATRIX, variances_of
 from tightdp.data.statistics import Statistic
 from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import (
     FloatArray,
     check_choice,
     check_confidence,
+    check_count,
     check_flag,
     check_length,
     check_list,
@@ -42,8 +43,9 @@ from tightdp.inference.coefficient_intervals import (
 )
 from tightdp.inference.coefficient_tests import p_value
 from tightdp.inference.expected_errors import Spread, coefficient_covariance
-from tightdp.inference.moment_solver import centred, shrunk, solve, through
+from tightdp.inference.moment_solver import NoisyMoments, SecondLook
 from tightdp.mechanisms.mechanism import Finish, Mechanism, Reading
+from tightdp.mechanisms.simulated_previews import simulated_preview
 from tightdp.person_means import shared_weights
 from tightdp.preview import Preview, of_rows
 from tightdp.privacy import check_epsilon
@@ -53,6 +55,10 @@ from tightdp.schema import Schema, complete_rows
 from tightdp.shaping.coverage import certify_moves
 from tightdp.shaping.moment_noise import LENGTH, Part, choose_noise
 from tightdp.shaping.reach import upwards
+
+if TYPE_CHECKING:
+    from tightdp.mechanisms.two_looks import TwoLooks
+
 
 POSTS = ("shrink", "none", "published")
 ASSUMPTIONS = ("equal variance",)
@@ -71,8 +77,9 @@ class LeastSquares(Reading):
     at most ``rows_per_person`` rows.
     Needs: the bounds of the schema are public facts.
     Proof: 1. The noisy moments are epsilon-DP by the proof of
-    :class:`SplitMechanism`. 2. Coefficients and intervals are functions
-    of them and of public facts.
+    :class:`~tightdp.mechanisms.least_squares.SplitMechanism`, with two stages by that of
+    :class:`~tightdp.mechanisms.two_looks.TwoLooks`. 2. Coefficients and intervals are functions of
+    them and of public facts.
     Numerics: ``exact``.
 
     Where the number of rows is private, under add-remove and with ``missing="drop"``, it is one of
@@ -107,6 +114,9 @@ class LeastSquares(Reading):
         (0, 1]. For the preview alone, as is ``correlation``; no release depends on them.
     correlation : float, optional
         What is public about how numeric features hang together, in [0, 1).
+    stages : {1, 2}, optional
+        With 2, a part of epsilon buys a first line and the rest a second look, at its residuals
+        (:class:`~tightdp.mechanisms.two_looks.TwoLooks`); see :class:`~tightdp.LinearRegression`.
 
     Examples
     --------
@@ -122,7 +132,7 @@ class LeastSquares(Reading):
         "Noise is added to the sums of squares and products that the fit needs, in the shape, "
         "and with the split of the budget, that moves the coefficients least."
     )
-    later = ("spread", "correlation", "per")
+    later = ("spread", "correlation", "per", "stages")
 
     def __init__(
         self,
@@ -139,6 +149,7 @@ class LeastSquares(Reading):
         spread: Spread | None = None,
         correlation: float | None = None,
         per: str | None = None,
+        stages: int | None = None,
     ) -> None:
         alike = per is not None  # most regressions are of rows
         facts = shared_weights(schema, missing, per) if alike else complete_rows(schema, missing)
@@ -150,11 +161,16 @@ class LeastSquares(Reading):
         self.fit_intercept = check_flag("fit_intercept", fit_intercept)
         self.alpha = check_within("alpha", alpha, "[0, inf)")
         spent, roles = check_epsilon(epsilon), (schema, check_list("features", features), target)
-        chosen = choose_noise(*roles, noise, spent, square=self.post == "shrink")
-        self.statistic, self.bodies = chosen.moments, chosen.words
-        self.moments = SplitMechanism(chosen.moments, chosen.parts, epsilon=spent)
+        self.looks = self._second_look(roles, noise, spent, stages)
+        if self.looks is None:
+            chosen = choose_noise(*roles, noise, spent, square=self.post == "shrink")
+            self.statistic, self.bodies = chosen.moments, chosen.words
+            self.moments = SplitMechanism(chosen.moments, chosen.parts, epsilon=spent)
+        else:
+            self.statistic, self.bodies = self.looks.statistic, self.looks.bodies
+            self.moments = self.looks.first
         self._take_price()
-        self.design = chosen.moments.layout
+        self.design = self.statistic.layout
         self.names = self.design.names if self.fit_intercept else self.design.design
         if not (self.ridge() <= _LARGEST_RIDGE).all():
             fail(
@@ -162,18 +178,32 @@ class LeastSquares(Reading):
                 "coefficients would be 0: take a smaller one."
             )
 
+    def _second_look(
+        self, roles: tuple[Schema, Sequence[str], str], noise: object, spent: Any, stages: object
+    ) -> TwoLooks | None:
+        """The mechanism of two stages, where they were asked for."""
+        if stages is None or check_count("stages", stages, most=2) == 1:
+            return None
+        if self.post != "shrink":
+            fail("`post` must be 'shrink' with two stages: use stages=1 for the others.")
+        from tightdp.mechanisms.two_looks import TwoLooks  # which knows noise in parts
+
+        return TwoLooks(*roles, epsilon=spent, noise=noise)
+
     @property
-    def source(self) -> SplitMechanism:
-        return self.moments
+    def source(self) -> SplitMechanism | TwoLooks:
+        return self.moments if self.looks is None else self.looks
 
     # --- reading it ---------------------------------------------------------------------------
 
     def fit(self, release: Release) -> LinearFit:
         """The regression that a release of the moments leaves."""
-        rows = self.statistic.rows(release.value, self.moments.covariance)
-        products = self.statistic.matrices(release.value / rows)
+        first = release.value[: len(self.statistic)]
+        rows = self.statistic.rows(first, self.moments.covariance)
+        products = self.statistic.matrices(first / rows)
         products[0, 0] = 1.0
-        return LinearFit(self, products, rows)
+        look = None if self.looks is None else self.looks.second_look(release)
+        return LinearFit(self, products, rows, look)
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """Coefficients, with intervals for those of the population that hold all at once."""
@@ -187,7 +217,7 @@ class LeastSquares(Reading):
             interval=interval,
             confidence=level,
             release=release,
-            about=COVERED,
+            about=f"{COVERED}{fit.clamped}",
             covers="population",
         )
 
@@ -195,8 +225,11 @@ class LeastSquares(Reading):
         """Noise on the coefficients, for features that fill their bounds evenly, not correlated.
 
         It says how much more there is where they fill a fifth of their bounds, and where they are
-        correlated, too; or it is for what was stated of them.
+        correlated, too; or it is for what was stated of them. Of two stages releases are simulated,
+        on rows whose target fills its bounds evenly, too.
         """
+        if self.looks is not None:  # what the second look costs depends on the residuals
+            return simulated_preview(self, self.schema, check_confidence(confidence), _named)
         level, stated = check_confidence(confidence), self._stated()
         std = self.expected_std(spread=stated[0], correlation=stated[1])
         std = std if self.fit_intercept else std[1:]
@@ -262,6 +295,11 @@ class LeastSquares(Reading):
         return np.asarray(self.alpha / many / self.design.half[:-1] ** 2)
 
 
+def _named(line: LeastSquares, release: Release) -> tuple[tuple[str, ...], FloatArray]:
+    """Coefficients and their names, without intervals."""
+    return line.names, line.fit(release).coefficients[0 if line.fit_intercept else 1 :]
+
+
 def _check_spread(spread: object, features: Sequence[str]) -> Spread | None:
     """Shares in (0, 1] of all features, or of some of them by name."""
     if spread is None:
@@ -283,13 +321,14 @@ COVERED = (
 class LinearFit:
     """A regression computed from released moments and public facts alone.
 
-    ``products`` holds the mean products of (1, d, y), scaled, as they were released, and ``rows``
-    the number of rows, if it is a noisy one.
+    ``products`` holds the mean products of (1, d, y), scaled, as they were released, ``rows`` the
+    number of rows, if it is a noisy one, and ``look`` what a second look at the rows has shown.
     """
 
     mechanism: LeastSquares
     products: FloatArray
     rows: float = 0.0
+    look: SecondLook | None = None
     _drawn: dict[str | None, Candidates] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -328,6 +367,14 @@ class LinearFit:
         found = self._simulated(None, weights @ design.linear)
         return found.values + weights @ design.offset, len(found.noise_only)
 
+    @property
+    def clamped(self) -> str:
+        """Which targets the second look has moved, in words; nothing where there was none."""
+        if self.look is None:
+            return ""
+        reach = self.look.reach * float(self.mechanism.design.half[-1])
+        return f"; targets farther than {reach:.3g} from the first line count as so far from it"
+
     def noise_std(self, assume: str | None = None) -> FloatArray:
         """Half the distance of the quantiles of the noise one sigma away."""
         bare = self._in_user_units(self.candidates(assume).noise_only)
@@ -342,15 +389,18 @@ class LinearFit:
         return self._drawn[assume]
 
     def _simulated(self, assume: str | None, combined: FloatArray | None = None) -> Candidates:
-        mechanism, rng = self.mechanism, SeededSource(self._seed())
+        mechanism, rng, noisy = self.mechanism, SeededSource(self._seed()), self._noisy()
         origin = mechanism.design.origin
 
         def noise(count: int) -> FloatArray:
             drawn = mechanism.moments.simulate(count, rng=rng)
-            return mechanism.statistic.on_products(drawn, self.products, self.rows)
+            first = mechanism.statistic.on_products(drawn, self.products, self.rows)
+            if mechanism.looks is None or self.look is None:
+                return first
+            return noisy.combined_noise(first, mechanism.looks.simulate(self.look, count, rng))
 
         return candidates(
-            self.products,
+            noisy.combined(),
             noise,
             self._independent_rows(),
             rng,
@@ -363,13 +413,22 @@ class LinearFit:
             ),
         )
 
+    def _noisy(self) -> NoisyMoments:
+        """The released moments with the law of their noise."""
+        mechanism = self.mechanism
+        covariance = mechanism.moments.covariance
+        return NoisyMoments(mechanism.statistic, self.products, covariance, self.rows, self.look)
+
     def _seed(self) -> int:
         """Of simulations after the release: the same for a release, another one for the next.
 
         With one seed for all, the same draws would decide how often intervals of one mechanism
         hold, for everybody and again and again.
         """
-        return zlib.crc32(np.ascontiguousarray(self.products).data)
+        first = zlib.crc32(np.ascontiguousarray(self.products).data)
+        if self.look is None:
+            return first
+        return zlib.crc32(np.ascontiguousarray(self.look.products).data, first)
 
     def _independent_rows(self) -> int:
         """Rows that the sampling error is that of: fewer, where they are counted or a person's."""
@@ -384,24 +443,14 @@ class LinearFit:
 
     def solve(self) -> FloatArray:
         """(intercept, slopes) for scaled columns; one row for each of many matrices of products."""
-        mechanism, M = self.mechanism, self.products
-        moments, origin = mechanism.statistic, mechanism.design.origin
+        mechanism = self.mechanism
         if mechanism.post != "shrink":
             return self._published()
-        noise = moments.product_variances(mechanism.moments.covariance, M, self.rows)
-        np.fill_diagonal(noise[1:-1, 1:-1], _own_noise(noise, moments))
-        numeric = np.zeros(len(moments.design), dtype=bool)
-        numeric[[i - 1 for i, j, _ in moments.entries if 0 < i == j < moments.outcome]] = True
-        parts = centred(M, noise, numeric)
-        C, C_noise, g, g_noise = shrunk(parts, moments.paired()), *parts.noisy()
-        if not mechanism.fit_intercept:
-            C, C_noise, g, g_noise = through(parts, C, float(noise[0, -1]), -origin)
-        slopes = solve(C + np.diag(mechanism.ridge(self.rows)), C_noise, g, g_noise, length=LENGTH)
-        if not mechanism.fit_intercept:
-            level = origin[-1] - slopes @ origin[:-1]
-        else:
-            level = parts.target_mean - (parts.mean * slopes).sum(axis=-1)
-        return np.concatenate([level[..., None], slopes], axis=-1)
+        return self._noisy().line(
+            length=LENGTH,
+            ridge=mechanism.ridge(self.rows),
+            shift=None if mechanism.fit_intercept else -mechanism.design.origin,
+        )
 
     def _published(self) -> FloatArray:
         """The pseudo-inverse of Awan and Slavkovic (2021), or their ridge, on the moments as
@@ -420,16 +469,6 @@ class LinearFit:
             level = origin[-1] - found @ origin[:-1]
             found = np.concatenate([level[..., None], found], axis=-1)
         return np.asarray(found)
-
-
-def _own_noise(noise: FloatArray, moments: RegressionMoments) -> FloatArray:
-    """Variances on the diagonal: of squares, and of the sums that stand for indicators' squares."""
-    own = np.diag(noise)[1:-1].copy()
-    known = {int(i) for i, j, _ in moments.entries if i == j}
-    for place in range(1, moments.outcome):
-        if place not in known:
-            own[place - 1] = noise[0, place]
-    return own
 
 
 class SplitMechanism(Mechanism):

@@ -20,7 +20,8 @@ from tightdp.inference.coefficient_intervals import (
 from tightdp.inference.coefficient_tests import Tested, check_null, equations, p_value, rejected
 from tightdp.inference.expected_errors import even_moments
 from tightdp.mechanisms.hypothesis_tests import P_VALUE, PlannedReading, check_sample
-from tightdp.mechanisms.least_squares import ASSUMPTIONS, LeastSquares, LinearFit, SplitMechanism
+from tightdp.mechanisms.least_squares import ASSUMPTIONS, LeastSquares, LinearFit
+from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.preview import Preview
 from tightdp.release import Release
 from tightdp.schema import Interval, Schema
@@ -98,8 +99,8 @@ class RegressionTest(PlannedReading):
         self._take_price()
 
     @property
-    def source(self) -> SplitMechanism:
-        return self.squares.moments
+    def source(self) -> Mechanism:
+        return self.squares.source
 
     def read(self, release: Release) -> Release:
         """The tested coefficients with intervals that hold all at once, and the p-value."""

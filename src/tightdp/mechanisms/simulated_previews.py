@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tightdp.accepted import TableLike
-from tightdp.answer import Answer
 from tightdp.data.made_up import made_up_table
 from tightdp.errors import FloatArray
 from tightdp.preview import MADE_UP_ROWS, Preview, of_rows, spread
@@ -19,27 +19,42 @@ from tightdp.schema import Schema
 if TYPE_CHECKING:
     from tightdp.mechanisms.mechanism import Mechanism
 
+Reader = Callable[[Any, Release], tuple[tuple[str, ...], FloatArray]]
+"""Of a mechanism and a release: the names and numbers that are asked for."""
+
 PREVIEW_SEED = 20_260_102  # of tables that are made up for previews
 FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other
 _TABLES, _REPLICATES = 6, 10  # made-up tables, and releases on each
 _MOST_ROWS = 20_000
 
 
-def simulated_preview(mechanism: Mechanism, schema: Schema, confidence: float) -> Preview:
+def _answer(mechanism: Mechanism, release: Release) -> tuple[tuple[str, ...], FloatArray]:
+    found = mechanism.answer(mechanism.read(release))
+    return found.names, found.value
+
+
+def simulated_preview(
+    mechanism: Mechanism, schema: Schema, confidence: float, read: Reader = _answer
+) -> Preview:
     """Errors on made-up rows; of a large table on fewer, for the noise shrinks like 1/rows.
 
-    Several tables, for the error at a table depends on where its rows happen to lie.
+    Several tables, for the error at a table depends on where its rows happen to lie. ``read`` makes
+    numbers of a release, where an answer would take long for what else is in it.
     """
     few = schema.with_rows(min(schema.rows, _MOST_ROWS))
     smaller = mechanism if few.rows == schema.rows else mechanism.rebuilt(schema=few)
     bits, errors = source(PREVIEW_SEED), []
     for _ in range(_TABLES):
         table = made_up_table(few, bits)
-        truth = _answered(smaller.at(FAINT), table, bits, confidence)
-        found = [_answered(smaller, table, bits, confidence).value for _ in range(_REPLICATES)]
-        errors.append(np.array(found) - truth.value)
+        faint = smaller.at(FAINT)
+        names, truth = read(faint, _released(faint, table, bits, confidence))
+        found = [
+            read(smaller, _released(smaller, table, bits, confidence))[1]
+            for _ in range(_REPLICATES)
+        ]
+        errors.append(np.array(found) - truth)
     pooled = np.concatenate(errors) * (few.rows / schema.rows)
-    return preview_of_errors(mechanism, truth.names, pooled, confidence)
+    return preview_of_errors(mechanism, names, pooled, confidence)
 
 
 def preview_of_errors(
@@ -58,10 +73,9 @@ def preview_of_errors(
     )
 
 
-def _answered(
+def _released(
     mechanism: Mechanism, table: TableLike, bits: RandomSource, confidence: float
-) -> Answer:
+) -> Release:
     said = mechanism.guarantee(seeded=bits.seeded)
     drawn = mechanism.draw(table, bits, confidence, False)
-    release = Release.published(drawn, guarantee=said, noise=mechanism.law, confidence=confidence)
-    return mechanism.answer(mechanism.read(release))
+    return Release.published(drawn, guarantee=said, noise=mechanism.law, confidence=confidence)

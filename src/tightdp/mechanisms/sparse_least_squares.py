@@ -52,8 +52,8 @@ class SparseLeastSquares(Mechanism):
     row changes every score by at most :math:`4 B^2 (n - 1)`; [P3] permute-and-flip with the rate
     :math:`\epsilon'/(2s)`, s the sensitivity of the scores, is :math:`\epsilon'`-DP
     (:class:`~tightdp.ExponentialMechanism`); [P4] the noisy moments of any ``keep`` columns are
-    private at what is left (:class:`~tightdp.mechanisms.least_squares.SplitMechanism`): their body
-    is that of numeric columns scaled to [-1, 1], whichever they are.
+    private at what is left (:class:`~tightdp.mechanisms.least_squares.SplitMechanism`): their
+    body is that of numeric columns scaled to [-1, 1], whichever they are.
     Proof: 1. Let the other n - 1 rows have the means :math:`m_x, m_y`. The signed score is
     :math:`(n-1)(x - m_x)(y - m_y)` plus what does not depend on the row (x, y). On the square the
     product is extreme at corners; with :math:`a = B - m_x`, :math:`a' = B + m_x` and b, b' likewise

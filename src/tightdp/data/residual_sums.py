@@ -1,0 +1,108 @@
+"""Sums of products of features with the residuals of a line that is public by then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tightdp.data.blocks import Block, Grid, product_rounding
+from tightdp.data.regression_moments import Group, RegressionMoments
+from tightdp.errors import FloatArray, Integers, check_count, check_length, fail
+from tightdp.schema import Schema
+
+STEEPEST = 4
+"""The largest size of a coefficient of a line, for scaled columns."""
+
+
+class ResidualSums(RegressionMoments):
+    r"""Sums of :math:`(1, d_1, ..., d_q)\,r`, r the residual of a public line, clamped.
+
+    With columns scaled to [-1, 1], :math:`r = (y - l_0 - l \cdot d)/c` moved to [-1, 1], where c is
+    the ``reach`` of the line. A row decides its own residual, whatever the line is: to every line
+    belongs one function of rows, with values between -1 and 1. So these sums move as those of any
+    target do, and the body of their changes is the part "target" of
+    :class:`~tightdp.data.regression_moments.RegressionMoments`.
+
+    On the grid with P points per unit, cells, line and reach are integers, and so is
+    :math:`P^2 (y - l_0 - l \cdot d)`. Its quotient by the reach is rounded to the nearest integer,
+    half up, which is P r, before anything is summed.
+
+    Parameters
+    ----------
+    schema : Schema
+        With a public number of rows.
+    features : sequence of str
+    target : str
+    line : sequence of int, optional
+        Intercept and slopes of the scaled columns, in units of 1/P; 0 by default.
+    reach : int, optional
+        In units of 1/P; P, half of the bounds of the target, by default.
+
+    Examples
+    --------
+    >>> from tightdp import Interval
+    >>> schema = Schema({"x": Interval(-1, 1), "y": Interval(-1, 1)}, rows=2, bits=4)
+    >>> sums = ResidualSums(schema, ["x"], "y", line=(0, 8), reach=8)  # y = x / 2, and 1/2 each way
+    >>> sums.names, [z / sums.resolution(4) for z in sums.measure({"x": [1, -1], "y": [0.75, 1]})]
+    (('residual', 'x*residual'), [1.5, -0.5])
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        features: Sequence[str],
+        target: str,
+        *,
+        line: Sequence[int] | None = None,
+        reach: int | None = None,
+    ) -> None:
+        super().__init__(schema, features, target, square=False)
+        points, size = self.points, self.outcome
+        self.line = tuple(int(z) for z in line) if line is not None else (0,) * size
+        check_length("line", len(self.line), size)
+        if max(map(abs, self.line)) > STEEPEST * points:
+            fail(f"`line` must have coefficients of at most {STEEPEST}, for scaled columns.")
+        # a residual is at most P^2 (1 + 4 (q + 1)) in size, and is doubled before it is divided
+        most = 2 * points**2 * (1 + STEEPEST * size)
+        far = points * (1 + STEEPEST * size)
+        self.reach = points if reach is None else check_count("reach", reach, most=far)
+        if most + self.reach >= 1 << 62:
+            fail("`features` are too many, or `bits` too fine, for residuals in 64-bit integers.")
+
+    def _lay_out(self) -> dict[str, tuple[Group, ...]]:
+        return {"target": super()._lay_out()["target"]}
+
+    @property
+    def points(self) -> int:
+        """Of the grid, per unit of a scaled column: the inverse of the unit of line and reach."""
+        return self.grid(self.schema.bits).points
+
+    def _label(self, i: int, j: int, factor: int) -> str:
+        return "residual" if i == 0 else f"{self.design[i - 1]}*residual"
+
+    def along(self, line: Sequence[int], reach: int) -> ResidualSums:
+        """The same sums for another line."""
+        return self.rebuilt(line=line, reach=reach)
+
+    def contributions(self, block: Block, bits: int) -> Integers:
+        grid = self.grid(bits)
+        cells = self._design_rows(block, grid).astype(np.int64)
+        # all in units of 1/P times that of the cells, whose grid may be coarser
+        design, residual = cells[:-1], cells[-1] * self.points
+        residual -= self.line[0] * grid.points
+        for slope, column in zip(self.line[1:], design, strict=True):
+            if slope:
+                residual -= slope * column
+        scaled = np.floor_divide(2 * residual + self.reach, 2 * self.reach)
+        np.clip(scaled, -grid.points, grid.points, out=scaled)
+        sums = np.append(scaled.sum() * grid.points, design @ scaled)  # see `rows_that_fit`
+        return np.asarray(sums[self.entries[:, 0]])
+
+    def row_rounding(self, grid: Grid) -> FloatArray:
+        cell = np.zeros(self.outcome)
+        for name in self._numeric:
+            cell[self.places[name]] = grid.rounding(name)
+        moved = grid.rounding(self.target) + np.abs(self.line) @ cell / self.points
+        off = float(moved) * self.points / self.reach + 0.5 / grid.points
+        return np.array([product_rounding([cell[k], off]) for k in self.entries[:, 0]])

@@ -1,0 +1,274 @@
+"""Moments of a regression, and then the residuals of the line that they leave, for one price."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from tightdp.accepted import Number, TableLike
+from tightdp.accounting import Cost
+from tightdp.data.engines import ReaderTable
+from tightdp.data.one_pass import IntegerSum
+from tightdp.data.regression_moments import variances_of
+from tightdp.data.residual_sums import STEEPEST, ResidualSums
+from tightdp.data.statistics import distinct
+from tightdp.data.table import Table
+from tightdp.errors import FloatArray, Integers, fail
+from tightdp.inference.moment_solver import NoisyMoments, SecondLook
+from tightdp.mechanisms.least_squares import SplitMechanism
+from tightdp.mechanisms.mechanism import Finish, Mechanism
+from tightdp.preview import Preview
+from tightdp.privacy import check_epsilon
+from tightdp.randomness import RandomLike, RandomSource
+from tightdp.release import DEPENDS, Draft, Release
+from tightdp.schema import Schema, check_schema
+from tightdp.shaping.moment_noise import LENGTH, Part, choose_noise
+
+WIDE = 4
+"""How many standard deviations of the residuals the reach has, at least."""
+
+_HALF, _MUCH = Fraction(1, 2), Fraction(7, 10)  # for the first look
+_BLURRED = 1.0  # noise of the features' covariances beside those of even columns
+_SQUARE, _SURE = 0.03, 0.04  # the mean square of scaled residuals, and how far off that guess is
+_LEAST = 1 / 32  # a standard deviation of scaled residuals, at least
+_QUIET = 16  # times less noise of the second look than sampling error, about, is quiet
+
+
+class TwoLooks(Mechanism):
+    r"""Releases noisy moments of a regression, a line, and noisy sums about its residuals.
+
+    What is released: :math:`t(X) + z` as by
+    :class:`~tightdp.mechanisms.least_squares.SplitMechanism`; a line and a reach, which are
+    functions of these; and :math:`t'(X) + z'`, :math:`t'` the sums of
+    :class:`~tightdp.data.residual_sums.ResidualSums` for that line and reach, :math:`z'` with
+    :math:`P(z') \propto \exp(-\epsilon'\,\mathrm{level}(z')/L)` on the lattice.
+
+    **Privacy.**
+    Statement: a release is epsilon-DP under replace-one.
+    Needs: [P1] the first look is :math:`s\epsilon`-DP; [P2] line and reach are functions of what it
+    released and of public facts; [P3] for every line and reach, the ball of z' contains the changes
+    of t' by one row; [P4] z and z' are independent, with their stated laws; [P5]
+    :math:`s\epsilon + \epsilon' \le \epsilon`, in rational arithmetic.
+    Proof: 1. [P1] is the proof of ``SplitMechanism``. 2. Given the first look, line and reach are
+    fixed [P2], and so is the function of a row whose values t' sums: a residual in [-1, 1] times
+    (1, d). That is how the sums with a target move, whatever the target is, so that the second look
+    is :math:`\epsilon'`-DP [P3, P4]. 3. Adaptive composition adds the two [P5].
+    Numerics: ``exact``: moments, line, reach, residuals and noise are integers.
+    Order of events: parameters are checked, the ledger is charged once, both noises are drawn, and
+    only then are rows read, twice. The second reading always takes place.
+
+    A residual farther from the line than the reach counts as one at the reach, as a cell beyond its
+    bounds counts as one at its bounds. The reach is at least four standard deviations of the
+    residuals, as the first look tells them; where rows are so many that the noise is small beside
+    the sampling error it is larger, up to all that bounds allow.
+
+    Parameters
+    ----------
+    schema : Schema
+        With a public number of rows, one of every person.
+    features : sequence of str
+    target : str
+    epsilon : float, Fraction or Decimal
+    noise : str or NormBall
+        Of the first look, see :class:`~tightdp.LinearRegression`.
+
+    Examples
+    --------
+    >>> from tightdp import Interval
+    >>> schema = Schema({"x": Interval(-1, 1), "y": Interval(-1, 1)}, rows=5001)
+    >>> x = np.linspace(-1, 1, 5001)
+    >>> looks = TwoLooks(schema, ["x"], "y", epsilon=2)
+    >>> release = looks.release({"x": x, "y": x / 2}, rng=1)
+    >>> looks.second_look(release).line.round(1)
+    array([0. , 0.5])
+    """
+
+    why = (
+        "A part of the budget buys the sums that a first line needs; the rest buys sums about its "
+        "residuals, which are smaller than the target and so need less noise."
+    )
+
+    def __init__(
+        self,
+        schema: Schema,
+        features: Sequence[str],
+        target: str,
+        *,
+        epsilon: Number,
+        noise: object = "best",
+    ) -> None:
+        self.schema, self.neighbors = check_schema(schema), schema.neighbors
+        self.epsilon = check_epsilon(epsilon)
+        roles = (schema, features, target)
+        _check_rows(schema)
+        residuals = ResidualSums(*roles)
+        self.share = _first_share(*roles, noise, self.epsilon)
+        chosen = choose_noise(*roles, noise, self.share * self.epsilon, square=True)
+        self.bodies = chosen.words
+        self.first = SplitMechanism(  # [P1]
+            chosen.moments, chosen.parts, epsilon=self.share * self.epsilon
+        )
+        self.statistic = chosen.moments
+        part = self.second_part(residuals)
+        self.second = SplitMechanism(  # [P3]: its gate sees rows pass through the residuals of 0
+            residuals, [part], epsilon=(1 - self.share) * self.epsilon
+        )
+        coefficients = ("intercept", *self.statistic.design)
+        self.names = (
+            *self.statistic.names,
+            *(f"first line: {name}" for name in coefficients),
+            "reach of the first line",
+            *self.residuals.names,
+        )
+        distinct(self.names)
+
+    @staticmethod
+    def second_part(residuals: ResidualSums) -> Part:
+        """The body of the changes of all sums of the second look."""
+        return Part("residuals", residuals.ball("target"), Fraction(1))
+
+    @property
+    def cost(self) -> Cost:
+        """Those of both looks, each of which is pure, add [P5]."""
+        return Cost.total([self.first.cost, self.second.cost])
+
+    @property
+    def residuals(self) -> ResidualSums:
+        """The sums of the second look, for the line that is 0."""
+        assert isinstance(self.second.statistic, ResidualSums)
+        return self.second.statistic
+
+    @property
+    def law(self) -> str:
+        return (
+            f"{self.first.law}; a line and its reach, from these; of its residuals in units of the "
+            f"reach, {self.second.law}"
+        )
+
+    def shape_facts(self) -> list[str]:
+        return [*self.first.shape_facts(), *self.second.shape_facts()]
+
+    def label(self) -> str:
+        return f"{self.statistic!r} and residuals"
+
+    def numbers_released(self) -> int:
+        return len(self.names)
+
+    def check(self, frame: TableLike) -> None:
+        self.first.check(frame)
+        if isinstance(Table.open(frame, self.schema).engine(self.schema), ReaderTable):
+            fail("Two stages read the rows twice, and a reader is read once: give its table.")
+
+    def integer_sums(self) -> Sequence[IntegerSum]:
+        return self.first.integer_sums()  # the second look is read on its own
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """None of the sums; :class:`~tightdp.mechanisms.least_squares.LeastSquares` has one."""
+        return self._silent(confidence, DEPENDS.reason)
+
+    # --- from the first look to the second ----------------------------------------------------
+
+    def noisy_moments(self, values: FloatArray, look: SecondLook | None = None) -> NoisyMoments:
+        """The first look, as mean products."""
+        moments, covariance = self.statistic, self.first.covariance
+        rows = float(self.schema.rows)
+        products = moments.matrices(values / rows)
+        return NoisyMoments(moments, products, covariance, rows, look)
+
+    def aim(self, integers: Sequence[int]) -> tuple[list[int], int]:
+        """Line and reach of the second look, on the grid, from the integers of the first [P2]."""
+        found = self.noisy_moments(np.array([z / self.first.resolution for z in integers]))
+        points = self.residuals.points
+        scaled = np.clip(found.line(length=LENGTH), -STEEPEST, STEEPEST)
+        line = [round(float(b) * points) for b in np.nan_to_num(scaled)]
+        reach = self._reach(found, np.array(line) / points)
+        most = points + sum(map(abs, line))
+        return line, min(max(math.ceil(reach * points), 1), most)
+
+    def _reach(self, found: NoisyMoments, line: FloatArray) -> float:
+        """As far as residuals go, or as far as noise is small beside the sampling error."""
+        seen, variance = found.residual_square(line)
+        # a guess, and what was released, each as sure as it is
+        square = (seen * _SURE**2 + _SQUARE * variance) / (_SURE**2 + variance)
+        deviation = math.sqrt(max(square, _LEAST**2))
+        spent = float(self.second.epsilon)
+        loud = _QUIET * self.residuals.outcome / (math.sqrt(self.schema.rows) * spent)
+        return deviation * max(WIDE, 1 / loud)
+
+    def second_look(self, release: Release) -> SecondLook:
+        """What a release says of the residuals, as mean products in the units of the target."""
+        size, known = self.statistic.outcome, len(self.statistic)
+        line, (reach,), sums = np.split(release.value[known:], [size, size + 1])
+        scale = float(reach) / self.schema.rows
+        variances = variances_of(self.second.covariance)[self._order] * scale**2
+        return SecondLook(line, float(reach), scale * sums[self._order], variances)
+
+    def simulate(self, look: SecondLook, size: int, rng: RandomLike) -> FloatArray:
+        """Noise of the law of the second look, on mean products, for simulations."""
+        drawn = self.second.simulate(size, rng=rng)[:, self._order]
+        return np.asarray(drawn * (look.reach / self.schema.rows))
+
+    @cached_property
+    def _order(self) -> Integers:
+        """Places of the sums of the second look, by the columns of the design."""
+        return np.argsort(self.residuals.entries[:, 0])
+
+    # --- the release --------------------------------------------------------------------------
+
+    def prepare(self, rng: RandomSource, confidence: float) -> Finish:
+        # before the data are read: its timing tells nothing
+        first, second = (  # [P4]
+            [int(z) for part in look.noises for z in part.sample(rng=rng)]
+            for look in (self.first, self.second)
+        )
+
+        def finish(table: TableLike, progress: bool) -> Draft:
+            exact = self.statistic.measure(table, bits=self.first.bits, progress=progress)
+            noisy = [int(t) + z for t, z in zip(exact, first, strict=True)]
+            line, reach = self.aim(noisy)
+            found = self.residuals.along(line, reach)
+            again = found.measure(table, bits=self.first.bits, progress=progress)
+            about = [int(t) + z for t, z in zip(again, second, strict=True)]
+            size, points = self.first.resolution, self.residuals.points
+            public = [z * (size // points) for z in (*line, reach)]
+            integers = [*noisy, *public, *about]
+            value = [z / size for z in integers]
+            return Draft.of(self.names, value, integers, size, DEPENDS)
+
+        return finish
+
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+        return self.prepare(rng, confidence)(frame, progress)
+
+
+def _check_rows(schema: Schema) -> None:
+    """A second look is made for rows of a public number, one of each person."""
+    if not schema.rows_known or schema.rows_per_person > 1 or schema.persons_alike:
+        fail(
+            "Two stages need a public number of rows, and one row of every person: use stages=1, "
+            "or state replace-one neighbours and rows_per_person=1, without missing='drop'."
+        )
+
+
+def _first_share(
+    schema: Schema, features: Sequence[str], target: str, noise: object, epsilon: Fraction
+) -> Fraction:
+    """What the first look gets, from public facts.
+
+    It must tell the covariances of the features, by which the second look is divided. Half of
+    epsilon does for most. Where the noise of half, times 2 root q for q columns (the norm of a
+    matrix of noise), exceeds the variance 1/3 of an even column, the first look gets more.
+    """
+    chosen = choose_noise(schema, features, target, noise, epsilon * _HALF, square=True)
+    moments = chosen.moments
+    i, j, factor = moments.entries.T
+    own = (i > 0) & (j < moments.outcome)
+    if not own.any():  # one category: its squares are its sums
+        return _HALF
+    each = (chosen.variances() / factor**2)[own].mean() / float(epsilon * _HALF) ** 2
+    blurred = 3 * 2 * math.sqrt(len(moments.design) * each) / schema.rows
+    return _MUCH if blurred > _BLURRED else _HALF
