@@ -204,12 +204,65 @@ def test_a_preview_is_for_made_up_rows():
     assert (found.std > 0).all()
 
 
-def test_what_can_be_read_once_is_refused_before_payment():
-    pyarrow, ledger = pytest.importorskip("pyarrow"), tdp.Ledger(epsilon=2)
+def test_what_can_be_read_once_is_read_once():
+    """A reader, and a relation over one, whose rows are gone after the first look at them."""
+    pyarrow, duckdb = pytest.importorskip("pyarrow"), pytest.importorskip("duckdb")
+    line, rows = LeastSquares(facts(400), NAMES, "y", epsilon=1, stages=2), table(400, 7)
+    expected = line.release(rows, rng=1).value
+    reader = pyarrow.table(rows).to_reader()
+    assert (line.release(reader, rng=1).value == expected).all()
+    with duckdb.connect() as base:
+        base.register("stream", pyarrow.table(rows).to_reader())
+        found = line.release(base.sql("select * from stream"), rng=1)
+    assert (found.value == expected).all()
+
+
+def test_a_file_that_changes_between_the_looks_is_read_once(tmp_path, monkeypatch):
+    """Planted: the file has other rows as soon as the first look has its line."""
+    rows, other, path = table(400, 8), table(399, 9), tmp_path / "rows.csv"
+
+    def write(cells: dict[str, np.ndarray]) -> None:
+        np.savetxt(
+            path, np.column_stack([*cells.values()]), "%r", ",", header=",".join(cells), comments=""
+        )
+
+    write(rows)
     line = LeastSquares(facts(400), NAMES, "y", epsilon=1, stages=2)
-    with pytest.raises(TightdpError, match="twice"):
-        line.release(pyarrow.table(table(400, 7)).to_reader(), ledger=ledger)
-    assert ledger.spent.epsilon == 0
+    expected, aim = line.release(path, rng=1).value, TwoLooks.aim
+
+    def changing(looks, integers):
+        write(other)
+        return aim(looks, integers)
+
+    monkeypatch.setattr(TwoLooks, "aim", changing)
+    assert (line.release(path, rng=1).value == expected).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10**6), Fraction(1, 1000), Fraction(1)])
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_few_rows_and_much_noise_say_nothing(rows, epsilon, seed):
+    """Warnings after the payment would depend on the noise; far larger noise is drawn, too."""
+    columns = dict.fromkeys(["a", "b", "y"], tdp.Interval(-1, 1))
+    schema = tdp.Schema({**columns, "k": tdp.Category([*"uvw"], other="u")}, rows)
+    looks, rng = (
+        TwoLooks(schema, ["a", "b", "k"], "y", epsilon=epsilon),
+        np.random.default_rng(seed),
+    )
+    for noise in looks.first.simulate(100, rng=seed):
+        size = 10.0 ** rng.integers(-3, 250, len(noise)) if rng.integers(2) else 1.0
+        line, reach = looks.aim([int(z) * looks.first.resolution for z in noise * size])
+        looks.residuals.along(line, reach)
+
+
+def test_rows_that_do_not_fit_into_memory_are_refused():
+    with pytest.raises(TightdpError, match="memory"):
+        LeastSquares(facts(10**9), NAMES, "y", epsilon=1, stages=2)
+
+
+def test_errors_of_two_stages_have_no_formula():
+    with pytest.raises(TightdpError, match="preview"):
+        LeastSquares(facts(50), NAMES, "y", epsilon=1, stages=2).expected_std()
 
 
 def test_one_category_alone():

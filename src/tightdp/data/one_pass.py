@@ -368,6 +368,42 @@ def quantized_matrix(
     return np.concatenate([np.empty((0, len(columns)), dtype=np.int64), *parts])
 
 
+class KeptRows:
+    """Quantised rows that were read once and are held in memory. **Not private.**
+
+    For sums of which the next depends on what became public of the one before: all are sums of the
+    same rows, whatever the table was read from and whatever becomes of it meanwhile.
+
+    Parameters
+    ----------
+    frame : table
+    wanted : sequence of IntegerSum
+        Of the same columns by the same rules; what their reducers are does not matter yet.
+
+    Examples
+    --------
+    >>> from tightdp.schema import Interval
+    >>> schema = Schema({"x": Interval(0, 1)}, rows=2, bits=3)
+    >>> count = IntegerSum(schema, ("x",), lambda block: np.array([len(block)]), width=1)
+    >>> KeptRows({"x": [0.0, 1.0]}, [count]).sum(count)
+    [2]
+    """
+
+    def __init__(
+        self, frame: TableLike, wanted: Sequence[IntegerSum], *, progress: bool = False
+    ) -> None:
+        first = wanted[0]
+        rows = min(one.block_rows() for one in wanted)  # no sum wraps
+        found = blocks(frame, first.schema, first.columns, block_rows=rows, progress=progress)
+        self._blocks = list(found)
+
+    def sum(self, wanted: IntegerSum) -> list[int]:
+        """The sum over all rows."""
+        with one_blas_thread(), np.errstate(all="ignore"):
+            parts = (Reduced(block, wanted.reducer) for block in self._blocks)
+            return sum_reduced(parts, wanted.width)[:-1]
+
+
 def _blocks(engine: Engine, scan: Scan) -> Iterator[Block]:
     """All blocks; a generator, because some engines start to read when asked for chunks."""
     if isinstance(engine, SparkTable):

@@ -273,8 +273,11 @@ class LeastSquares(Reading):
         """The covariance to expect of the noise on intercept and slopes, in user units.
 
         For numeric features that fill the middle of their bounds evenly, a share ``spread`` of it,
-        and have one correlation.
+        and have one correlation. Not of two stages, whose noise depends on the residuals:
+        :meth:`preview` simulates it.
         """
+        if self.looks is not None:
+            fail("The noise of two stages depends on the residuals: `preview` simulates it.")
         moments = self.statistic
         scaled = coefficient_covariance(
             moments,

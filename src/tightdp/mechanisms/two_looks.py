@@ -11,12 +11,10 @@ import numpy as np
 
 from tightdp.accepted import Number, TableLike
 from tightdp.accounting import Cost
-from tightdp.data.engines import ReaderTable
-from tightdp.data.one_pass import IntegerSum
+from tightdp.data.one_pass import IntegerSum, KeptRows
 from tightdp.data.regression_moments import variances_of
 from tightdp.data.residual_sums import STEEPEST, ResidualSums
-from tightdp.data.statistics import distinct
-from tightdp.data.table import Table
+from tightdp.data.statistics import Statistic, distinct
 from tightdp.errors import FloatArray, Integers, fail
 from tightdp.inference.moment_solver import NoisyMoments, SecondLook
 from tightdp.mechanisms.least_squares import SplitMechanism
@@ -35,6 +33,10 @@ _HALF, _MUCH = Fraction(1, 2), Fraction(7, 10)  # for the first look
 _BLURRED = 1.0  # noise of the features' covariances beside those of even columns
 _SQUARE, _SURE = 0.03, 0.04  # the mean square of scaled residuals, and how far off that guess is
 _LEAST = 1 / 32  # a standard deviation of scaled residuals, at least
+_LARGEST = 10**30  # a mean product, whose size is at most 1 without noise
+MOST_KEPT = 1 << 27
+"""Cells of rows that are kept in memory between the looks: a gigabyte."""
+
 _QUIET = 16  # times less noise of the second look than sampling error, about, is quiet
 
 
@@ -59,7 +61,7 @@ class TwoLooks(Mechanism):
     is :math:`\epsilon'`-DP [P3, P4]. 3. Adaptive composition adds the two [P5].
     Numerics: ``exact``: moments, line, reach, residuals and noise are integers.
     Order of events: parameters are checked, the ledger is charged once, both noises are drawn, and
-    only then are rows read, twice. The second reading always takes place.
+    only then are rows read, once; they are kept for the second look, which always takes place.
 
     A residual farther from the line than the reach counts as one at the reach, as a cell beyond its
     bounds counts as one at its bounds. The reach is at least four standard deviations of the
@@ -104,7 +106,7 @@ class TwoLooks(Mechanism):
         self.schema, self.neighbors = check_schema(schema), schema.neighbors
         self.epsilon = check_epsilon(epsilon)
         roles = (schema, features, target)
-        _check_rows(schema)
+        _check_rows(schema, 1 + len(features))
         residuals = ResidualSums(*roles)
         self.share = _first_share(*roles, noise, self.epsilon)
         chosen = choose_noise(*roles, noise, self.share * self.epsilon, square=True)
@@ -160,11 +162,6 @@ class TwoLooks(Mechanism):
 
     def check(self, frame: TableLike) -> None:
         self.first.check(frame)
-        if isinstance(Table.open(frame, self.schema).engine(self.schema), ReaderTable):
-            fail("Two stages read the rows twice, and a reader is read once: give its table.")
-
-    def integer_sums(self) -> Sequence[IntegerSum]:
-        return self.first.integer_sums()  # the second look is read on its own
 
     def preview(self, confidence: float = 0.95) -> Preview:
         """None of the sums; :class:`~tightdp.mechanisms.least_squares.LeastSquares` has one."""
@@ -181,11 +178,14 @@ class TwoLooks(Mechanism):
 
     def aim(self, integers: Sequence[int]) -> tuple[list[int], int]:
         """Line and reach of the second look, on the grid, from the integers of the first [P2]."""
-        found = self.noisy_moments(np.array([z / self.first.resolution for z in integers]))
-        points = self.residuals.points
-        scaled = np.clip(found.line(length=LENGTH), -STEEPEST, STEEPEST)
-        line = [round(float(b) * points) for b in np.nan_to_num(scaled)]
-        reach = self._reach(found, np.array(line) / points)
+        size, points = self.first.resolution, self.residuals.points
+        top = _LARGEST * size * self.schema.rows  # what exceeds it would overflow doubles below
+        values = np.array([max(-top, min(z, top)) / size for z in integers])
+        with np.errstate(all="ignore"):  # warnings after the payment would depend on the noise
+            found = self.noisy_moments(values)
+            scaled = np.clip(found.line(length=LENGTH), -STEEPEST, STEEPEST)
+            line = [round(float(b) * points) for b in np.nan_to_num(scaled)]
+            reach = self._reach(found, np.array(line) / points)
         most = points + sum(map(abs, line))
         return line, min(max(math.ceil(reach * points), 1), most)
 
@@ -226,12 +226,16 @@ class TwoLooks(Mechanism):
             for look in (self.first, self.second)
         )
 
+        def sums(statistic: Statistic) -> IntegerSum:
+            return statistic.integer_sum(self.first.bits)
+
         def finish(table: TableLike, progress: bool) -> Draft:
-            exact = self.statistic.measure(table, bits=self.first.bits, progress=progress)
+            # one reading: no source can fail, or be another, between the two looks
+            kept = KeptRows(table, [sums(self.statistic), sums(self.residuals)], progress=progress)
+            exact = kept.sum(sums(self.statistic))
             noisy = [int(t) + z for t, z in zip(exact, first, strict=True)]
             line, reach = self.aim(noisy)
-            found = self.residuals.along(line, reach)
-            again = found.measure(table, bits=self.first.bits, progress=progress)
+            again = kept.sum(sums(self.residuals.along(line, reach)))
             about = [int(t) + z for t, z in zip(again, second, strict=True)]
             size, points = self.first.resolution, self.residuals.points
             public = [z * (size // points) for z in (*line, reach)]
@@ -245,12 +249,17 @@ class TwoLooks(Mechanism):
         return self.prepare(rng, confidence)(frame, progress)
 
 
-def _check_rows(schema: Schema) -> None:
+def _check_rows(schema: Schema, columns: int) -> None:
     """A second look is made for rows of a public number, one of each person."""
     if not schema.rows_known or schema.rows_per_person > 1 or schema.persons_alike:
         fail(
             "Two stages need a public number of rows, and one row of every person: use stages=1, "
             "or state replace-one neighbours and rows_per_person=1, without missing='drop'."
+        )
+    if schema.rows * columns > MOST_KEPT:
+        fail(
+            f"Two stages keep the rows in memory, {MOST_KEPT:,} cells at most: use stages=1, whose "
+            "noise is small beside the sampling error of so many rows."
         )
 
 
