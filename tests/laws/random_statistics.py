@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
 from tightdp.data.histograms import Histogram, JointHistogram
 from tightdp.data.one_pass import blocks
 from tightdp.data.regression_moments import MOMENT_KINDS, Moments, RegressionMoments
-from tightdp.data.residual_sums import STEEPEST, ResidualSums
+from tightdp.data.residual_sums import STEEPEST, MovedSum, ResidualSums
 from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.second_moments import LAYOUTS, SecondMoments
 from tightdp.data.statistics import Counts, Products, Statistic, Sums
@@ -155,15 +155,25 @@ def _regression(rng: Generator, facts: tdp.Schema) -> RegressionMoments:
     return RegressionMoments(facts, features, "c", joint=joint and facts.rows_known, square=square)
 
 
+AnyResiduals = TypeVar("AnyResiduals", bound=ResidualSums)
+
+
 def _residuals(rng: Generator, facts: tdp.Schema) -> ResidualSums:
     """Of any slopes, steep or not; rows of the middle lie beyond the reach on both sides."""
     features = some(rng, ["a", "b", "j", "k"])[:3]
-    plain = ResidualSums(facts, features, "c")
+    return _along(rng, ResidualSums(facts, features, "c"))
+
+
+def _moved(rng: Generator, facts: tdp.Schema) -> MovedSum:
+    return _along(rng, MovedSum(facts, some(rng, ["a", "b", "j", "k"])[:3], "c"))
+
+
+def _along(rng: Generator, plain: AnyResiduals) -> AnyResiduals:
     steep = STEEPEST * plain.points
     slopes = rng.integers(-steep, steep + 1, plain.outcome - 1) // (1 << int(rng.integers(6)))
     half = plain.points // 2
     level, reach = rng.integers(-half, half + 1), rng.integers(1, half + 1)
-    return plain.along([int(level), *map(int, slopes)], int(reach))
+    return plain.rebuilt(line=[int(level), *map(int, slopes)], reach=int(reach))
 
 
 def _weighted(rng: Generator, facts: tdp.Schema) -> WeightedMoments:
@@ -238,6 +248,7 @@ MAKERS: dict[type[Statistic], Maker] = {
     RegressionMoments: _regression,
     TableCounts: _table_counts,
     ResidualSums: _residuals,
+    MovedSum: _moved,
     WeightedMoments: _weighted,
     SecondMoments: _second_moments,
 }
@@ -371,6 +382,10 @@ def residual_entry(statistic: ResidualSums, name: str, row: dict[str, Any]) -> F
     residual = by_name(statistic.target, row, facts) - line[0]
     for slope, column in zip(line[1:], statistic.design, strict=True):
         residual -= slope * by_name(column, row, facts)
+    if name == "moved":
+        reach, far = (Fraction(z, points) for z in (statistic.reach, statistic.farthest))
+        steps = max(abs(residual) - reach, 0) * 2 * points / (far - reach) if far > reach else 0
+        return Fraction(math.floor(steps + Fraction(1, 2)), points) - 1
     scaled = math.floor(residual * points**2 / statistic.reach + Fraction(1, 2))
     found = Fraction(max(-points, min(points, scaled)), points)
     times = name.removesuffix("residual").removesuffix("*")

@@ -11,7 +11,7 @@ import tightdp as tdp
 from tightdp.data.one_pass import blocks
 from tightdp.data.residual_sums import STEEPEST, ResidualSums
 from tightdp.errors import TightdpError, UncoveredMoveError
-from tightdp.mechanisms.least_squares import LeastSquares, SplitMechanism
+from tightdp.mechanisms.least_squares import LeastSquares, LinearFit, SplitMechanism
 from tightdp.mechanisms.two_looks import TwoLooks
 
 NAMES = ["a", "b", "c"]
@@ -42,7 +42,7 @@ def skewed(rng: np.random.Generator, X: np.ndarray) -> np.ndarray:
 def test_both_looks_together_cost_epsilon():
     for epsilon in (Fraction(1, 7), Fraction(3)):
         looks = TwoLooks(facts(900), NAMES, "y", epsilon=epsilon)
-        assert looks.first.epsilon + looks.second.epsilon == epsilon
+        assert looks.first.epsilon + looks.watch.epsilon + looks.second.epsilon == epsilon
         assert looks.cost.epsilon == epsilon
         line = LeastSquares(facts(900), NAMES, "y", epsilon=epsilon, stages=2)
         assert (line.epsilon, line.cost) == (epsilon, looks.cost)
@@ -67,7 +67,7 @@ def test_without_noise_it_is_least_squares():
 def test_the_second_look_is_the_least_squares_of_clamped_targets(monkeypatch):
     """With a reach that cuts many residuals off, and no noise to speak of."""
     rows, schema = table(3_000, 2, skewed), facts(3_000)
-    monkeypatch.setattr(TwoLooks, "_reach", lambda *_: 0.1)
+    always_clamped(monkeypatch, 0.1)
     line = LeastSquares(schema, NAMES, "y", epsilon=1000, stages=2)
     fit = line.fit(line.release(rows, rng=1))
     middle = design(rows) @ fit.look.line
@@ -75,40 +75,72 @@ def test_the_second_look_is_the_least_squares_of_clamped_targets(monkeypatch):
     assert (clamped != rows["y"]).mean() > 0.2
     h = design(rows).T @ (clamped - middle) / 3_000
     assert fit.look.products == pytest.approx(h, abs=1e-3)
+    assert fit.look.moved == pytest.approx(np.abs(rows["y"] - clamped).mean(), abs=1e-3)
 
 
-def test_several_columns_err_less():
-    rows, schema = table(10_000, 3), facts(10_000)
-    exact = np.linalg.lstsq(design(rows), rows["y"], rcond=None)[0]
-    errors = {}
+def test_many_columns_err_less(seed):
+    rng, names, count = np.random.default_rng(seed), [f"x{i}" for i in range(7)], 20_000
+    X = rng.uniform(-1, 1, (count, 7))
+    y = X @ np.linspace(-0.15, 0.15, 7) + rng.normal(0, 0.1, count)
+    rows, errors = dict(zip(names, X.T, strict=True)) | {"y": y}, {}
+    schema = tdp.Schema(dict.fromkeys([*names, "y"], tdp.Interval(-1, 1)), count)
+    exact = np.linalg.lstsq(np.column_stack([np.ones(count), X]), y, rcond=None)[0]
     for stages in (1, 2):
-        line = LeastSquares(schema, NAMES, "y", epsilon=0.5, stages=stages)
-        found = [line.fit(line.release(rows, rng=k)).coefficients for k in range(60)]
+        line = LeastSquares(schema, names, "y", epsilon=1, stages=stages)
+        found = [line.fit(line.release(rows, rng=seed + k)).coefficients for k in range(60)]
         errors[stages] = np.median(np.linalg.norm(np.array(found) - exact, axis=1))
     assert errors[2] < 0.85 * errors[1]  # about 0.6; the medians of 60 are good to 10 %
 
 
-def covered(held: str, count: int, seed: int) -> float:
-    """How often intervals hold the clamped line of the population, or that of least squares."""
-    rows = 4_000
-    big = table(400_000, seed + 10_000, skewed)
-    Z, y = design(big), big["y"]
-    line = LeastSquares(facts(rows), NAMES, "y", epsilon=1, stages=2)
-    inside = []
+def always_clamped(monkeypatch, reach: float) -> None:
+    """The look between the two is not heeded."""
+    monkeypatch.setattr(TwoLooks, "_reach", lambda *_: reach)
+    monkeypatch.setattr(TwoLooks, "settle", lambda looks, integers, _: looks.aim(integers))
+
+
+def covered(count: int, seed: int) -> float:
+    """How often intervals hold the population's line of least squares, with skewed errors."""
+    rows, big = 4_000, table(400_000, seed + 10_000, skewed)
+    truth = np.linalg.lstsq(design(big), big["y"], rcond=None)[0]
+    line, inside = LeastSquares(facts(rows), NAMES, "y", epsilon=1, stages=2), []
     for k in range(count):
         fit = line.fit(line.release(table(rows, seed + k, skewed), rng=seed + k))
-        middle = Z @ fit.look.line
-        target = np.clip(y, middle - fit.look.reach, middle + fit.look.reach)
-        truth = np.linalg.lstsq(Z, target if held == "clamped" else y, rcond=None)[0]
         low, high = fit.intervals(0.05).T
         inside.append((low <= truth) & (truth <= high))
     return float(np.mean(inside))
 
 
-def test_intervals_hold_the_line_of_clamped_targets(seed):
+def test_intervals_hold_least_squares_whatever_is_clamped(seed, monkeypatch):
+    """A reach that cuts off a fifth of skewed errors; without their room intervals would miss."""
+    always_clamped(monkeypatch, 0.1)
     count = 40
     error = np.sqrt(0.05 * 0.95 / count)  # coefficients of one table are not independent
-    assert covered("clamped", count, seed) > 0.95 - 3 * error
+    assert covered(count, seed) > 0.95 - 3 * error
+    monkeypatch.setattr(LinearFit, "_room", lambda fit, found: np.zeros_like(found.room))
+    assert covered(count, seed) < 0.95 - 3 * error  # the planted fault
+
+
+def test_tests_agree_with_intervals(monkeypatch):
+    always_clamped(monkeypatch, 0.1)
+    line = LeastSquares(facts(4_000), NAMES, "y", epsilon=1, stages=2)
+    fit = line.fit(line.release(table(4_000, 3, skewed), rng=3))
+    low, high = fit.intervals(0.05)[1]
+    weights, estimate = np.eye(4)[1:2], fit.coefficients[1:2]
+    for null, kept in ((low - 0.01, False), (low + 0.01, True), (high + 0.01, False)):
+        assert (fit.tested(weights, estimate, np.array([null]), None) > 0.05) is kept
+    both = fit.tested(np.eye(4)[1:3], fit.coefficients[1:3], np.array([9.0, 9.0]), "equal variance")
+    assert both < 0.01
+
+
+def test_many_skewed_errors_are_not_clamped(monkeypatch):
+    """They would be moved by more than the noise that a reach saves; normal errors are not."""
+    monkeypatch.setattr(TwoLooks, "_reach", lambda *_: 0.35)
+    looks, found = TwoLooks(facts(50_000), NAMES, "y", epsilon=1), {}
+    for error in (skewed, None):
+        found[error] = looks.second_look(looks.release(table(50_000, 1, error), rng=1))
+    assert found[skewed].reach == pytest.approx(1 + np.abs(found[skewed].line).sum())
+    assert found[skewed].moved == 0
+    assert found[None].reach == pytest.approx(0.35, abs=1e-4)
 
 
 def test_a_residual_that_is_not_clamped_is_refused(monkeypatch):
@@ -128,10 +160,10 @@ def test_every_first_look_gives_a_line_that_can_be_read(size, seed):
     points, names = looks.residuals.points, len(looks.statistic)
     for _ in range(20):
         integers = [int(z) * size for z in rng.integers(-3, 4, names)]
-        line, reach = looks.aim(integers)
-        assert max(map(abs, line)) <= STEEPEST * points
-        assert 1 <= reach <= points + sum(map(abs, line))
-        looks.residuals.along(line, reach)
+        for line, reach in (looks.aim(integers), looks.settle(integers, integers[0])):
+            assert max(map(abs, line)) <= STEEPEST * points
+            assert 1 <= reach <= points + sum(map(abs, line))
+            looks.residuals.along(line, reach)
 
 
 def test_line_and_reach_are_read_back_exactly():
@@ -139,12 +171,13 @@ def test_line_and_reach_are_read_back_exactly():
     release = looks.release(table(500, 4), rng=4)
     known, size = len(looks.statistic), looks.statistic.outcome
     integers = [round(v * looks.first.resolution) for v in release.value[:known]]
-    line, reach = looks.aim(integers)
+    moved = round(release.value[known] * looks.first.resolution)
+    line, reach = looks.settle(integers, moved)
     look, points = looks.second_look(release), looks.residuals.points
     assert [round(b * points) for b in look.line] == line
     assert look.reach == reach / points
-    assert release.names[known] == "first line: intercept"
-    assert release.names[known + size] == "reach of the first line"
+    assert release.names[known + 1] == "line: intercept"
+    assert release.names[known + 1 + size] == "reach"
 
 
 def test_the_sums_of_residuals_do_not_depend_on_blocks():
@@ -169,7 +202,7 @@ def test_a_ledger_gives_the_same_release_back():
     first, again = (model.fit(rows, "y", key="line") for model in models)
     assert ledger.spent.epsilon == 1
     assert (first.coef_ == again.coef_).all()
-    assert "from the first line" in str(first.summary())
+    assert "from a first line were moved" in str(first.summary())
     assert first.test("a").p_value <= 1
 
 
@@ -251,8 +284,8 @@ def test_few_rows_and_much_noise_say_nothing(rows, epsilon, seed):
     )
     for noise in looks.first.simulate(100, rng=seed):
         size = 10.0 ** rng.integers(-3, 250, len(noise)) if rng.integers(2) else 1.0
-        line, reach = looks.aim([int(z) * looks.first.resolution for z in noise * size])
-        looks.residuals.along(line, reach)
+        integers = [int(z) * looks.first.resolution for z in noise * size]
+        looks.residuals.along(*looks.settle(integers, integers[-1]))
 
 
 def test_rows_that_do_not_fit_into_memory_are_refused():

@@ -16,7 +16,7 @@ STEEPEST = 4
 
 
 class ResidualSums(RegressionMoments):
-    r"""Sums of :math:`(1, d_1, ..., d_q)\,r`, r the residual of a public line, clamped.
+    r"""Sums of :math:`(1, d_1, ..., d_q)\,r`, r the clamped residual of a public line.
 
     With columns scaled to [-1, 1], :math:`r = (y - l_0 - l \cdot d)/c` moved to [-1, 1], where c is
     the ``reach`` of the line. A row decides its own residual, whatever the line is: to every line
@@ -24,9 +24,13 @@ class ResidualSums(RegressionMoments):
     target do, and the body of their changes is the part "target" of
     :class:`~tightdp.data.regression_moments.RegressionMoments`.
 
+    One more sum, "moved", tells what the clamp has done: of :math:`2 m - 1`, where m is how far the
+    clamp moves a residual over how far it could, :math:`f - c` with :math:`f = 1 + \sum |l_j|` the
+    largest residual that bounds allow. It is between -1 and 1, too, and one more side of the box.
+
     On the grid with P points per unit, cells, line and reach are integers, and so is
     :math:`P^2 (y - l_0 - l \cdot d)`. Its quotient by the reach is rounded to the nearest integer,
-    half up, which is P r, before anything is summed.
+    half up, which is P r, before anything is summed. So is 2 P m.
 
     Parameters
     ----------
@@ -45,7 +49,7 @@ class ResidualSums(RegressionMoments):
     >>> schema = Schema({"x": Interval(-1, 1), "y": Interval(-1, 1)}, rows=2, bits=4)
     >>> sums = ResidualSums(schema, ["x"], "y", line=(0, 8), reach=8)  # y = x / 2, and 1/2 each way
     >>> sums.names, [z / sums.resolution(4) for z in sums.measure({"x": [1, -1], "y": [0.75, 1]})]
-    (('residual', 'x*residual'), [1.5, -0.5])
+    (('residual', 'x*residual', 'moved'), [1.5, -0.5, -1.0])
     """
 
     def __init__(
@@ -71,14 +75,22 @@ class ResidualSums(RegressionMoments):
             fail("`features` are too many, or `bits` too fine, for residuals in 64-bit integers.")
 
     def _lay_out(self) -> dict[str, tuple[Group, ...]]:
-        return {"target": super()._lay_out()["target"]}
+        box, *others = super()._lay_out()["target"]
+        return {"target": (Group((*box.entries, (self.outcome, self.outcome, 1)), "box"), *others)}
 
     @property
     def points(self) -> int:
         """Of the grid, per unit of a scaled column: the inverse of the unit of line and reach."""
         return self.grid(self.schema.bits).points
 
+    @property
+    def farthest(self) -> int:
+        """The largest residual that bounds allow, in units of 1/P."""
+        return self.points + sum(map(abs, self.line))
+
     def _label(self, i: int, j: int, factor: int) -> str:
+        if i == self.outcome:
+            return "moved"
         return "residual" if i == 0 else f"{self.design[i - 1]}*residual"
 
     def along(self, line: Sequence[int], reach: int) -> ResidualSums:
@@ -96,8 +108,19 @@ class ResidualSums(RegressionMoments):
                 residual -= slope * column
         scaled = np.floor_divide(2 * residual + self.reach, 2 * self.reach)
         np.clip(scaled, -grid.points, grid.points, out=scaled)
-        sums = np.append(scaled.sum() * grid.points, design @ scaled)  # see `rows_that_fit`
+        moved = self._moved(np.abs(residual) - self.reach * grid.points, grid.points)
+        # see `rows_that_fit`
+        sums = np.array([scaled.sum() * grid.points, *(design @ scaled), moved * grid.points])
         return np.asarray(sums[self.entries[:, 0]])
+
+    def _moved(self, beyond: Integers, points: int) -> int:
+        """The sum of 2 m - 1, where residuals exceed the reach by so much."""
+        room = self.farthest - self.reach
+        if room <= 0:
+            return -points * len(beyond)
+        # less than the doubled residuals, of at most 62 bits, and of at most 2 P: no sum wraps
+        steps = np.floor_divide(2 * np.maximum(beyond, 0) + room // 2, room)
+        return int(np.minimum(steps, 2 * points).sum()) - points * len(beyond)
 
     def row_rounding(self, grid: Grid) -> FloatArray:
         cell = np.zeros(self.outcome)
@@ -105,4 +128,16 @@ class ResidualSums(RegressionMoments):
             cell[self.places[name]] = grid.rounding(name)
         moved = grid.rounding(self.target) + np.abs(self.line) @ cell / self.points
         off = float(moved) * self.points / self.reach + 0.5 / grid.points
-        return np.array([product_rounding([cell[k], off]) for k in self.entries[:, 0]])
+        room = max(self.farthest - self.reach, 1)
+        share = 2 * float(moved) * self.points / room + 0.5 / grid.points
+        products = [product_rounding([each, off]) for each in cell] + [
+            product_rounding([0.0, share])
+        ]
+        return np.array(products)[self.entries[:, 0]]
+
+
+class MovedSum(ResidualSums):
+    """How far a reach would move residuals, alone: the last sum of :class:`ResidualSums`."""
+
+    def _lay_out(self) -> dict[str, tuple[Group, ...]]:
+        return {"target": (Group(((self.outcome, self.outcome, 1),), "box"),)}

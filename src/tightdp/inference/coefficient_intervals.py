@@ -19,6 +19,12 @@ An error that is scaled up by s can be that of :math:`n/s^2` rows alone, the few
 bound, and its variance is then estimated from so few. So sampling errors have the tails of
 Student's t with :math:`n/s^2 - q - 1` degrees of freedom, but four at least: what fewer than five
 rows carry, no release of a sample can tell.
+
+A second look at the rows clamps residuals, which biases a coefficient by
+:math:`n^{-1} \sum_i (w \cdot C^{-1} \tilde x_i) m_i`, where :math:`m_i` is how far the clamp has
+moved a residual. That is at most :math:`\sup_x |w \cdot C^{-1} \tilde x|` times the mean of
+:math:`|m_i|`, which is released with noise. So a candidate is not a point but an interval of that
+half-width, its room, and ends of intervals are quantiles of the ends of candidates.
 """
 
 from __future__ import annotations
@@ -48,11 +54,16 @@ _ROOM = 1.2  # where the released moments are mostly noise; the coverage page ha
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """Candidates for (intercept, slopes), scaled; ``feasible`` is their share among the draws."""
+    """Candidates for (intercept, slopes), scaled; ``feasible`` is their share among the draws.
+
+    ``room`` is how far a clamp can have moved each of them: slopes, and before them the intercept
+    as the level at the user's zero.
+    """
 
     values: FloatArray
     noise_only: FloatArray
     feasible: float
+    room: FloatArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,7 +104,8 @@ def candidates(
     Parameters
     ----------
     M : array, shape (q + 2, q + 2)
-        Released second moments of z = (1, d, y), divided by n; NaN for an unknown square of y.
+        Released second moments of z = (1, d, y), divided by n; NaN for an unknown square of y. The
+        corner is 1, plus the mean distance by which a clamp has moved targets.
     draw : callable
         Count to that many matrices of noise of the same law.
     rows : int
@@ -104,18 +116,20 @@ def candidates(
     for _ in range(_BATCHES):
         found += _tried(M, draw, many, rows, rng, wanted, repair=False)
         tried += many
-        good = sum(len(bare) for _, bare in found)
+        good = sum(len(bare) for _, bare, _ in found)
         if good >= _ENOUGH * many:
             break
     else:
         found = _tried(M, draw, many, rows, rng, wanted, repair=True)
     width = len(M) - 1 if wanted.combined is None else len(wanted.combined)
-    values = np.concatenate([with_error.reshape(-1, width) for with_error, _ in found])
+    values = np.concatenate([with_error.reshape(-1, width) for with_error, _, _ in found])
+    room = np.concatenate([each for _, _, each in found])
     if good < _ENOUGH * many:
         # mostly noise: estimates are pulled to zero by more than the candidates differ
         centre = np.median(values, axis=0)
         values = centre + _ROOM * (values - centre)
-    return Candidates(values, np.concatenate([bare for _, bare in found]), good / tried)
+    bare = np.concatenate([bare for _, bare, _ in found])
+    return Candidates(values, bare, good / tried, np.repeat(room, 2 * _ERRORS, axis=0))
 
 
 def _tried(
@@ -127,8 +141,9 @@ def _tried(
     wanted: Wanted,
     *,
     repair: bool,
-) -> list[tuple[FloatArray, FloatArray]]:
-    """Coefficients with and without sampling error of ``many`` candidates, a few at a time."""
+) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
+    """Coefficients with and without sampling error of ``many`` candidates, and their room, a few
+    at a time."""
     few = max(_TOGETHER // len(M) ** 2, 1)
     found = []
     for start in range(0, many, 2 * few):
@@ -164,6 +179,7 @@ class _Covariances:
     level: FloatArray
     middle: FloatArray  # of the box of the centred features
     off: FloatArray  # how far the middle of the target's bounds is from its mean
+    moved: FloatArray  # by how much a clamp has moved targets on average
 
     def only(self, which: NDArray[np.bool_]) -> _Covariances:
         if which.all():
@@ -173,6 +189,10 @@ class _Covariances:
 
 def _centred(M: FloatArray, shift: FloatArray | None) -> _Covariances:
     """About the means, or about the public point that a line without intercept passes."""
+    clamped = np.maximum(M[:, 0, 0] - 1, 0.0)
+    if shift is not None:
+        M = M.copy()
+        M[:, 0, 0] = 1.0
     m, y = M[:, 0, 1:-1], M[:, 0, -1]
     most, middle, off = 1.0, -m, np.abs(y)
     if shift is not None:
@@ -182,7 +202,8 @@ def _centred(M: FloatArray, shift: FloatArray | None) -> _Covariances:
     C = M[:, 1:-1, 1:-1] - m[:, :, None] * m[:, None, :]
     total = M[:, -1, -1] - y**2
     total = np.where(np.isnan(total), most - y**2, np.clip(total, 0.0, most))
-    return _Covariances(C, M[:, 1:-1, -1] - m * y[:, None], total, m, y, middle, off)
+    g = M[:, 1:-1, -1] - m * y[:, None]
+    return _Covariances(C, g, total, m, y, np.asarray(middle), off, clamped)
 
 
 def cholesky_factors(C: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
@@ -239,8 +260,8 @@ def _repaired(C: FloatArray) -> tuple[FloatArray, FloatArray]:
 @one_blas_thread()  # thousands of small matrices: threads would wait for each other
 def _solve(
     M: FloatArray, rows: int, rng: RandomSource, wanted: Wanted, *, repair: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Coefficients of every matrix that can be, with and without sampling error.
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Coefficients of every matrix that can be, with and without sampling error, and their room.
 
     With ``repair``, those of the others, too, made positive.
     """
@@ -272,17 +293,19 @@ def _solve(
     chance = np.tile(rng.normal((size, _ERRORS)), 2)[:, :, None]
     sums = _Sums(_weights(wanted), parts.mean)
     scale = np.ones((size, len(sums.constant)))
+    largest = _largest(np.asarray(sums.along @ inverse), parts.middle, sums.constant)
+    room = largest * parts.moved[:, None]
     if not wanted.equal_variance:
-        moves = np.asarray(sums.along @ inverse), np.asarray(sums.along @ carried)
-        scale = _largest_scale(*moves, parts.middle, _ceiling(parts, slopes, sigma), sums.constant)
+        spread = np.asarray(((sums.along @ carried) ** 2).sum(axis=2)) + sums.constant**2
+        scale = _largest_scale(largest, spread, _ceiling(parts, slopes, sigma))
     off = sums.errors(np.asarray(carried), error) * _long_tails(scale, rows, width + 1, chance)
     values, bare = sums.values(parts, slopes)[:, None, :] + off, _bare(parts, slopes, shift)
     if wanted.combined is not None:
-        return values, bare
-    if shift is not None:
-        return _through(values, shift), bare
+        return values, bare, room
+    if shift is not None:  # no level of its own
+        return _through(values, shift), bare, np.column_stack([0 * parts.moved, room])
     level, with_error = values[:, :, 0], values[:, :, 1:]
-    return np.dstack([level - with_error @ wanted.origin, with_error]), bare
+    return np.dstack([level - with_error @ wanted.origin, with_error]), bare, room
 
 
 def _weights(wanted: Wanted) -> FloatArray:
@@ -329,23 +352,22 @@ def _bare(parts: _Covariances, slopes: FloatArray, shift: FloatArray | None) -> 
     return np.column_stack([parts.level - (parts.mean * slopes).sum(axis=1), slopes])
 
 
-def _largest_scale(
-    directions: FloatArray,
-    carried: FloatArray,
-    middle: FloatArray,
-    ceiling: FloatArray,
-    constant: FloatArray,
-) -> FloatArray:
-    """By how much errors of unequal variance can exceed those of equal variance, at most.
+def _largest(directions: FloatArray, middle: FloatArray, constant: FloatArray) -> FloatArray:
+    """The largest influence ``constant + w . x`` of a row on a coefficient.
 
-    For influences ``constant + w . x`` on a coefficient, w a row of ``directions`` and x in the
-    cube around ``middle``: the largest one over their root mean square, or the largest error over
-    its root mean square (``ceiling``), whichever is less. ``carried`` holds w times a root of C.
-    Shape (matrices, directions).
+    w is a row of ``directions`` and x lies in the cube around ``middle``. Shape (matrices,
+    directions).
     """
     at_middle = constant + (directions @ middle[:, :, None])[:, :, 0]
-    largest = np.abs(at_middle) + np.abs(directions).sum(axis=2)
-    spread = (carried**2).sum(axis=2) + constant**2
+    return np.asarray(np.abs(at_middle) + np.abs(directions).sum(axis=2))
+
+
+def _largest_scale(largest: FloatArray, spread: FloatArray, ceiling: FloatArray) -> FloatArray:
+    """By how much errors of unequal variance can exceed those of equal variance, at most.
+
+    The largest influence over the root of its mean square, ``spread``, or the largest error over
+    its root mean square (``ceiling``), whichever is less.
+    """
     scale = largest / np.sqrt(np.maximum(spread, 1e-300))
     return np.maximum(np.minimum(scale, ceiling[:, None]), 1.0)
 

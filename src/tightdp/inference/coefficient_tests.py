@@ -123,12 +123,19 @@ def check_null(null: object, count: int) -> FloatArray:
 
 
 def p_value(
-    values: FloatArray, estimate: FloatArray, null: FloatArray, draws: int, *, ellipsoid: bool
+    values: FloatArray,
+    estimate: FloatArray,
+    null: FloatArray,
+    draws: int,
+    *,
+    ellipsoid: bool,
+    room: FloatArray | float = 0.0,
 ) -> float:
     """The p-value of a hypothesis among candidates, shape (candidates, equations).
 
     ``draws`` is the number of independent noises among them. Several equations are judged
-    together by an ``ellipsoid``, or else one by one, at their share of the level.
+    together by an ``ellipsoid``, or else one by one, at their share of the level. Candidates that
+    are intervals have a ``room``, half their length, and no ellipsoid.
 
     >>> candidates = np.linspace(-1, 1, 2001)[:, None]
     >>> ask = lambda c: p_value(candidates, np.zeros(1), np.array([c]), 1000, ellipsoid=False)
@@ -136,24 +143,26 @@ def p_value(
     [1.0, 0.101, 0.001]
     """
     least, count = 1 / max(draws, 1), values.shape[1]
-    if ellipsoid and count > 1:
+    if ellipsoid and count > 1 and not np.any(room):
         return max(least, _far_out(values, null))
     each = [
-        _of_one(line, float(own), float(point))
-        for line, own, point in zip(values.T, estimate, null, strict=True)
+        _of_one(low, high, float(own), float(point))
+        for low, high, own, point in zip(
+            (values - room).T, (values + room).T, estimate, null, strict=True
+        )
     ]
     return min(1.0, count * max(least, min(each)))
 
 
-def _of_one(line: FloatArray, estimate: float, null: float) -> float:
+def _of_one(low: FloatArray, high: FloatArray, estimate: float, null: float) -> float:
     """Of one equation. Between the estimate and the middle there is nothing to reject: intervals
     reach to the estimate."""
-    ends = sorted([estimate, float(np.median(line))])
-    if ends[0] <= null <= ends[1]:
+    middle = float(np.median(low)), float(np.median(high))
+    if min(estimate, *middle) <= null <= max(estimate, *middle):
         return 1.0
     # what is not a number may lie on either side
-    beyond = min(np.count_nonzero(~(line > null)), np.count_nonzero(~(line < null)))
-    return float(2 * beyond / max(len(line) - 1, 1))
+    beyond = min(np.count_nonzero(~(low > null)), np.count_nonzero(~(high < null)))
+    return float(2 * beyond / max(len(low) - 1, 1))
 
 
 def _far_out(values: FloatArray, null: FloatArray) -> float:

@@ -223,14 +223,15 @@ def _average(log_weight: FloatArray, values: FloatArray) -> tuple[FloatArray, Fl
 class SecondLook:
     """Mean products of (1, d) with the residuals of a line, and the variances of their noise.
 
-    ``line`` holds intercept and slopes, and ``reach`` is how far residuals count; all for scaled
-    columns.
+    ``line`` holds intercept and slopes, ``reach`` is how far residuals count, and ``moved`` by how
+    much on average that has moved them, with noise; all for scaled columns.
     """
 
     line: FloatArray
     reach: float
     products: FloatArray
     variances: FloatArray
+    moved: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -328,19 +329,25 @@ class NoisyMoments:
         return first / max(first + float(self.look.variances.sum()), _TINY)
 
     def combined(self) -> FloatArray:
-        """The products, with what both looks say of those with the target."""
+        """The products, with what both looks say of those with the target.
+
+        Their corner, 1, gets what is added where the second look has moved targets; see
+        :func:`~tightdp.inference.coefficient_intervals.candidates`.
+        """
         if self.look is None:
             return self.products
         out = self.products.copy()
         both = self._joined(out[None], self.look.products[None])[0]
         out[:-1, -1] = out[-1, :-1] = both
+        out[0, 0] += self.weight() * self.look.moved
         return out
 
     def combined_noise(self, noise: FloatArray, second: FloatArray) -> FloatArray:
         """The noise in :meth:`combined`, from draws of that of both looks."""
         out = noise.copy()
-        both = self._joined(out, second)
+        both = self._joined(out, second[:, :-1])
         out[:, :-1, -1] = out[:, -1, :-1] = both
+        out[:, 0, 0] += self.weight() * second[:, -1]
         return out
 
     def _joined(self, products: FloatArray, residuals: FloatArray) -> FloatArray:

@@ -347,28 +347,41 @@ class LinearFit:
     ) -> FloatArray:
         """Rows (low, high) for intercept and slopes; see :meth:`LinearRegression.conf_int`."""
         rule = simultaneous_intervals if simultaneous else quantile_intervals
-        found = rule(self._in_user_units(self.candidates(assume).values), alpha)
-        return holding(self.coefficients, found)
+        found = self.candidates(assume)
+        values, room = self._in_user_units(found.values), self._room(found)
+        return holding(self.coefficients, rule(values - room, alpha, values + room))
 
     def tested(
         self, weights: FloatArray, estimate: FloatArray, null: FloatArray, assume: str | None
     ) -> float:
         """The p-value of the equations ``weights @ coefficients = null``, in user units."""
-        values, draws = self.sums(weights, assume)
-        return p_value(values, estimate, null, draws, ellipsoid=assume is not None)
+        values, room, draws = self.sums(weights, assume)
+        together = assume is not None
+        return p_value(values, estimate, null, draws, ellipsoid=together, room=room)
 
-    def sums(self, weights: FloatArray, assume: str | None = None) -> tuple[FloatArray, int]:
-        """Candidates for ``weights @ coefficients`` in user units, and how many noises they have.
+    def sums(
+        self, weights: FloatArray, assume: str | None = None
+    ) -> tuple[FloatArray, FloatArray, int]:
+        """Candidates for ``weights @ coefficients`` in user units, their room, and how many noises
+        they have.
 
         Where errors have equal variance, sums of candidates are candidates for sums. Where they
         may not, a sum of several coefficients has a largest sampling error of its own.
         """
         if assume is not None or not (np.count_nonzero(weights, axis=1) > 1).any():
             found = self.candidates(assume)
-            return self._in_user_units(found.values) @ weights.T, len(found.noise_only)
+            values, room = self._in_user_units(found.values), self._room(found)
+            return values @ weights.T, room @ np.abs(weights.T), len(found.noise_only)
         design = self.mechanism.design
         found = self._simulated(None, weights @ design.linear)
-        return found.values + weights @ design.offset, len(found.noise_only)
+        return found.values + weights @ design.offset, found.room, len(found.noise_only)
+
+    def _room(self, found: Candidates) -> FloatArray:
+        """How far the clamp of a second look can have moved candidates, in user units."""
+        room = np.asarray(found.room * self.mechanism.design.units)
+        if not self.mechanism.fit_intercept:
+            room[:, 0] = 0.0
+        return room
 
     @property
     def clamped(self) -> str:
@@ -376,7 +389,10 @@ class LinearFit:
         if self.look is None:
             return ""
         reach = self.look.reach * float(self.mechanism.design.half[-1])
-        return f"; targets farther than {reach:.3g} from the first line count as so far from it"
+        return (
+            f"; targets farther than {reach:.3g} from a first line were moved to there, and "
+            "intervals count what that can have changed"
+        )
 
     def noise_std(self, assume: str | None = None) -> FloatArray:
         """Half the distance of the quantiles of the noise one sigma away."""

@@ -88,7 +88,9 @@ class RegressionTest(PlannedReading):
             check_choice("assume", assume, ASSUMPTIONS)
         self.assume = assume
         columns_of_kind(schema, [target], Interval, "target")
-        self.squares = LeastSquares(schema, features, target, noise=noise, epsilon=epsilon)
+        self.squares = LeastSquares(  # in one stage, whose errors have a formula: for the power
+            schema, features, target, noise=noise, epsilon=epsilon, stages=1
+        )
         self.statistic = self.squares.statistic
         self.weights, words = equations(tested, self.squares.design.names)
         several = isinstance(null, (list, tuple, np.ndarray)) and np.ndim(null) > 0
@@ -108,7 +110,7 @@ class RegressionTest(PlannedReading):
             return release  # read already
         fit = self.squares.fit(release)
         value = self.weights @ fit.coefficients
-        found, draws = fit.sums(self.weights, self.assume)
+        found, _, draws = fit.sums(self.weights, self.assume)
         ends = holding(value, simultaneous_intervals(found, missed_share(release.confidence)))
         size, ellipsoid = len(self.names), self.assume is not None
         p = p_value(found, value, self.null, draws, ellipsoid=ellipsoid)

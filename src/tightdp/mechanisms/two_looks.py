@@ -13,7 +13,7 @@ from tightdp.accepted import Number, TableLike
 from tightdp.accounting import Cost
 from tightdp.data.one_pass import IntegerSum, KeptRows
 from tightdp.data.regression_moments import variances_of
-from tightdp.data.residual_sums import STEEPEST, ResidualSums
+from tightdp.data.residual_sums import STEEPEST, MovedSum, ResidualSums
 from tightdp.data.statistics import Statistic, distinct
 from tightdp.errors import FloatArray, Integers, fail
 from tightdp.inference.moment_solver import NoisyMoments, SecondLook
@@ -29,14 +29,14 @@ from tightdp.shaping.moment_noise import LENGTH, Part, choose_noise
 WIDE = 4
 """How many standard deviations of the residuals the reach has, at least."""
 
-_HALF, _MUCH = Fraction(1, 2), Fraction(7, 10)  # for the first look
-_BLURRED = 1.0  # noise of the features' covariances beside those of even columns
+_FIRST = Fraction(1, 2)  # of epsilon, for the first look
 _SQUARE, _SURE = 0.03, 0.04  # the mean square of scaled residuals, and how far off that guess is
 _LEAST = 1 / 32  # a standard deviation of scaled residuals, at least
 _LARGEST = 10**30  # a mean product, whose size is at most 1 without noise
 MOST_KEPT = 1 << 27
 """Cells of rows that are kept in memory between the looks: a gigabyte."""
 
+_WATCHED = 0.6  # as the noise of a box grows with its sides: the look between is a third of it
 _QUIET = 16  # times less noise of the second look than sampling error, about, is quiet
 
 
@@ -44,29 +44,36 @@ class TwoLooks(Mechanism):
     r"""Releases noisy moments of a regression, a line, and noisy sums about its residuals.
 
     What is released: :math:`t(X) + z` as by
-    :class:`~tightdp.mechanisms.least_squares.SplitMechanism`; a line and a reach, which are
-    functions of these; and :math:`t'(X) + z'`, :math:`t'` the sums of
-    :class:`~tightdp.data.residual_sums.ResidualSums` for that line and reach, :math:`z'` with
-    :math:`P(z') \propto \exp(-\epsilon'\,\mathrm{level}(z')/L)` on the lattice.
+    :class:`~tightdp.mechanisms.least_squares.SplitMechanism`; :math:`m(X) + z''`, how far a reach
+    would move the residuals of a line (:class:`~tightdp.data.residual_sums.MovedSum`), both of
+    which are functions of the first; a line and a reach, which are functions of these two; and
+    :math:`t'(X) + z'`, :math:`t'` the sums of :class:`~tightdp.data.residual_sums.ResidualSums` for
+    them, with :math:`P(z') \propto \exp(-\epsilon'\,\mathrm{level}(z')/L)` on the lattice, as z''.
 
     **Privacy.**
     Statement: a release is epsilon-DP under replace-one.
-    Needs: [P1] the first look is :math:`s\epsilon`-DP; [P2] line and reach are functions of what it
-    released and of public facts; [P3] for every line and reach, the ball of z' contains the changes
-    of t' by one row; [P4] z and z' are independent, with their stated laws; [P5]
-    :math:`s\epsilon + \epsilon' \le \epsilon`, in rational arithmetic.
-    Proof: 1. [P1] is the proof of ``SplitMechanism``. 2. Given the first look, line and reach are
-    fixed [P2], and so is the function of a row whose values t' sums: a residual in [-1, 1] times
-    (1, d). That is how the sums with a target move, whatever the target is, so that the second look
-    is :math:`\epsilon'`-DP [P3, P4]. 3. Adaptive composition adds the two [P5].
-    Numerics: ``exact``: moments, line, reach, residuals and noise are integers.
-    Order of events: parameters are checked, the ledger is charged once, both noises are drawn, and
-    only then are rows read, once; they are kept for the second look, which always takes place.
+    Needs: [P1] the first look is :math:`s\epsilon`-DP; [P2] every line and reach is a function of
+    what was released before and of public facts; [P3] for every line and reach, the balls of z' and
+    z'' contain the changes of t' and m by one row; [P4] z, z' and z'' are independent, with their
+    stated laws; [P5] :math:`s\epsilon + \epsilon'' + \epsilon' \le \epsilon`, in rational
+    arithmetic.
+    Proof: 1. [P1] is the proof of ``SplitMechanism``. 2. Given what was released before, line and
+    reach are fixed [P2], and so is the function of a row whose values t' or m sums: a residual in
+    [-1, 1] times (1, d), and a number in [-1, 1]. That is how the sums with a target move, whatever
+    the target is, and one more side of a box, so that these looks are :math:`\epsilon''`-DP and
+    :math:`\epsilon'`-DP [P3, P4]. 3. Adaptive composition adds the three [P5].
+    Numerics: ``exact``: moments, lines, reaches, residuals and noise are integers.
+    Order of events: parameters are checked, the ledger is charged once, all noises are drawn, and
+    only then are rows read, once; they are kept for the later looks, which always take place.
 
-    A residual farther from the line than the reach counts as one at the reach, as a cell beyond its
-    bounds counts as one at its bounds. The reach is at least four standard deviations of the
-    residuals, as the first look tells them; where rows are so many that the noise is small beside
-    the sampling error it is larger, up to all that bounds allow.
+    A residual farther from the line than the reach counts as one at the reach. How far all of them
+    were moved together is released with the sums: it bounds what that has done to any coefficient,
+    and intervals count it. So they hold the line of least squares whatever the errors are. The
+    reach is at least four standard deviations of the residuals, as the first look tells them; where
+    rows are so many that the noise is small beside the sampling error it is larger. Where the look
+    between the two tells that this would move residuals by more than the noise does that is saved,
+    as with skewed errors of many rows, nothing is clamped: the reach is the farthest that bounds
+    allow.
 
     Parameters
     ----------
@@ -108,7 +115,8 @@ class TwoLooks(Mechanism):
         roles = (schema, features, target)
         _check_rows(schema, 1 + len(features))
         residuals = ResidualSums(*roles)
-        self.share = _first_share(*roles, noise, self.epsilon)
+        residuals = residuals.along(residuals.line, residuals.points // 2)
+        self.share = _FIRST
         chosen = choose_noise(*roles, noise, self.share * self.epsilon, square=True)
         self.bodies = chosen.words
         self.first = SplitMechanism(  # [P1]
@@ -116,15 +124,22 @@ class TwoLooks(Mechanism):
         )
         self.statistic = chosen.moments
         part = self.second_part(residuals)
-        self.second = SplitMechanism(  # [P3]: its gate sees rows pass through the residuals of 0
-            residuals, [part], epsilon=(1 - self.share) * self.epsilon
+        rest = (1 - self.share) * self.epsilon
+        watch = rest / (3 + math.ceil(_WATCHED * len(self.statistic.design)))
+        self.second = SplitMechanism(  # [P3]: its gate sees rows on both sides of a clamp
+            residuals, [part], epsilon=rest - watch
+        )
+        moved = MovedSum(*roles, reach=residuals.reach)
+        self.watch = SplitMechanism(  # [P3]
+            moved, [Part("moved", moved.ball("target"), Fraction(1))], epsilon=watch
         )
         coefficients = ("intercept", *self.statistic.design)
         self.names = (
             *self.statistic.names,
-            *(f"first line: {name}" for name in coefficients),
-            "reach of the first line",
-            *self.residuals.names,
+            "first reach: moved",
+            *(f"line: {name}" for name in coefficients),
+            "reach",
+            *(f"second look: {name}" for name in self.residuals.names),
         )
         distinct(self.names)
 
@@ -135,24 +150,29 @@ class TwoLooks(Mechanism):
 
     @property
     def cost(self) -> Cost:
-        """Those of both looks, each of which is pure, add [P5]."""
-        return Cost.total([self.first.cost, self.second.cost])
+        """Those of all looks, each of which is pure, add [P5]."""
+        return Cost.total([look.cost for look in self._looks])
+
+    @property
+    def _looks(self) -> tuple[SplitMechanism, SplitMechanism, SplitMechanism]:
+        return self.first, self.watch, self.second
 
     @property
     def residuals(self) -> ResidualSums:
-        """The sums of the second look, for the line that is 0."""
+        """The sums of the second look, for the line that is 0 and half of the bounds."""
         assert isinstance(self.second.statistic, ResidualSums)
         return self.second.statistic
 
     @property
     def law(self) -> str:
         return (
-            f"{self.first.law}; a line and its reach, from these; of its residuals in units of the "
-            f"reach, {self.second.law}"
+            f"{self.first.law}; of how far a first reach moves the residuals of a line that these "
+            f"leave, {self.watch.law}; of the residuals in units of the reach that this leaves, "
+            f"{self.second.law}"
         )
 
     def shape_facts(self) -> list[str]:
-        return [*self.first.shape_facts(), *self.second.shape_facts()]
+        return [fact for look in self._looks for fact in look.shape_facts()]
 
     def label(self) -> str:
         return f"{self.statistic!r} and residuals"
@@ -199,31 +219,51 @@ class TwoLooks(Mechanism):
         loud = _QUIET * self.residuals.outcome / (math.sqrt(self.schema.rows) * spent)
         return deviation * max(WIDE, 1 / loud)
 
+    def settle(self, integers: Sequence[int], moved: int) -> tuple[list[int], int]:
+        """The line and reach that are taken, after the look at how far residuals move [P2].
+
+        If they move by more than the noise of sums that clamp nothing, nothing is clamped.
+        """
+        line, reach = self.aim(integers)
+        points, size = self.residuals.points, self.first.resolution
+        farthest, top = points + sum(map(abs, line)), _LARGEST * size
+        away = (self.schema.rows + max(-top, min(moved, top)) / size) / 2 * (farthest - reach)
+        noise = farthest * math.sqrt(float(variances_of(self.second.covariance).mean()))
+        return line, (reach if away <= noise else farthest)
+
     def second_look(self, release: Release) -> SecondLook:
         """What a release says of the residuals, as mean products in the units of the target."""
-        size, known = self.statistic.outcome, len(self.statistic)
+        size, known = self.statistic.outcome, len(self.statistic) + 1
         line, (reach,), sums = np.split(release.value[known:], [size, size + 1])
-        scale = float(reach) / self.schema.rows
+        scale, sums = self._scale(line, reach), sums[self._order]
         variances = variances_of(self.second.covariance)[self._order] * scale**2
-        return SecondLook(line, float(reach), scale * sums[self._order], variances)
+        products, moved = scale[:-1] * sums[:-1], scale[-1] * (sums[-1] + self.schema.rows)
+        return SecondLook(line, float(reach), products, variances[:-1], float(moved))
 
     def simulate(self, look: SecondLook, size: int, rng: RandomLike) -> FloatArray:
-        """Noise of the law of the second look, on mean products, for simulations."""
+        """Noise of the law of the second look, on its mean products and on how far targets moved.
+
+        Shape (size, q + 2), the last for the latter.
+        """
         drawn = self.second.simulate(size, rng=rng)[:, self._order]
-        return np.asarray(drawn * (look.reach / self.schema.rows))
+        return np.asarray(drawn * self._scale(look.line, look.reach))
+
+    def _scale(self, line: FloatArray, reach: float) -> FloatArray:
+        """What the sums of the second look are multiplied by; the last is that of 2 m - 1."""
+        room = max(1 + float(np.abs(line).sum()) - reach, 0.0)
+        return np.append(np.full(self.statistic.outcome, reach), room / 2) / self.schema.rows
 
     @cached_property
     def _order(self) -> Integers:
-        """Places of the sums of the second look, by the columns of the design."""
+        """Places of the sums of the second look: the columns of the design, then what moved."""
         return np.argsort(self.residuals.entries[:, 0])
 
     # --- the release --------------------------------------------------------------------------
 
     def prepare(self, rng: RandomSource, confidence: float) -> Finish:
         # before the data are read: its timing tells nothing
-        first, second = (  # [P4]
-            [int(z) for part in look.noises for z in part.sample(rng=rng)]
-            for look in (self.first, self.second)
+        first, (watch,), second = (  # [P4]
+            [int(z) for part in look.noises for z in part.sample(rng=rng)] for look in self._looks
         )
 
         def sums(statistic: Statistic) -> IntegerSum:
@@ -235,11 +275,14 @@ class TwoLooks(Mechanism):
             exact = kept.sum(sums(self.statistic))
             noisy = [int(t) + z for t, z in zip(exact, first, strict=True)]
             line, reach = self.aim(noisy)
+            (moved,) = kept.sum(sums(self.watch.statistic.rebuilt(line=line, reach=reach)))
+            moved += watch
+            line, reach = self.settle(noisy, moved)
             again = kept.sum(sums(self.residuals.along(line, reach)))
             about = [int(t) + z for t, z in zip(again, second, strict=True)]
             size, points = self.first.resolution, self.residuals.points
             public = [z * (size // points) for z in (*line, reach)]
-            integers = [*noisy, *public, *about]
+            integers = [*noisy, moved, *public, *about]
             value = [z / size for z in integers]
             return Draft.of(self.names, value, integers, size, DEPENDS)
 
@@ -261,23 +304,3 @@ def _check_rows(schema: Schema, columns: int) -> None:
             f"Two stages keep the rows in memory, {MOST_KEPT:,} cells at most: use stages=1, whose "
             "noise is small beside the sampling error of so many rows."
         )
-
-
-def _first_share(
-    schema: Schema, features: Sequence[str], target: str, noise: object, epsilon: Fraction
-) -> Fraction:
-    """What the first look gets, from public facts.
-
-    It must tell the covariances of the features, by which the second look is divided. Half of
-    epsilon does for most. Where the noise of half, times 2 root q for q columns (the norm of a
-    matrix of noise), exceeds the variance 1/3 of an even column, the first look gets more.
-    """
-    chosen = choose_noise(schema, features, target, noise, epsilon * _HALF, square=True)
-    moments = chosen.moments
-    i, j, factor = moments.entries.T
-    own = (i > 0) & (j < moments.outcome)
-    if not own.any():  # one category: its squares are its sums
-        return _HALF
-    each = (chosen.variances() / factor**2)[own].mean() / float(epsilon * _HALF) ** 2
-    blurred = 3 * 2 * math.sqrt(len(moments.design) * each) / schema.rows
-    return _MUCH if blurred > _BLURRED else _HALF
