@@ -69,11 +69,11 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
     stages : {1, 2}, optional
         With 2, a part of epsilon buys a first line, and the rest a second look at the rows: at
         their residuals, which are smaller than the target and need less noise
-        (:class:`~tightdp.mechanisms.two_looks.TwoLooks`). Coefficients then err by a third to three
-        quarters as much where there are several features. Its price: residuals count up to a reach
-        of four standard deviations or more, so that the line, and its intervals, are those of
-        targets that are clamped to that reach of the first line. Where errors are skewed that is
-        not quite the line of least squares. For a public number of rows, one of each person.
+        (:class:`~tightdp.mechanisms.two_looks.TwoLooks`). Coefficients of eight features and more
+        then err by about half as much, of five to seven by four fifths. Residuals are clamped, and
+        intervals count what that can have changed: they hold least squares whatever the errors are,
+        but are longer where features are correlated. For a public number of rows, one of each
+        person; the rows are kept in memory between the looks.
 
     Attributes
     ----------

@@ -88,9 +88,7 @@ class RegressionTest(PlannedReading):
             check_choice("assume", assume, ASSUMPTIONS)
         self.assume = assume
         columns_of_kind(schema, [target], Interval, "target")
-        self.squares = LeastSquares(  # in one stage, whose errors have a formula: for the power
-            schema, features, target, noise=noise, epsilon=epsilon, stages=1
-        )
+        self.squares = LeastSquares(schema, features, target, noise=noise, epsilon=epsilon)
         self.statistic = self.squares.statistic
         self.weights, words = equations(tested, self.squares.design.names)
         several = isinstance(null, (list, tuple, np.ndarray)) and np.ndim(null) > 0

@@ -235,8 +235,8 @@ class TwoLooks(Mechanism):
         """What a release says of the residuals, as mean products in the units of the target."""
         size, known = self.statistic.outcome, len(self.statistic) + 1
         line, (reach,), sums = np.split(release.value[known:], [size, size + 1])
-        scale, sums = self._scale(line, reach), sums[self._order]
-        variances = variances_of(self.second.covariance)[self._order] * scale**2
+        scale, sums = self.scale(line, reach), sums[self.order]
+        variances = variances_of(self.second.covariance)[self.order] * scale**2
         products, moved = scale[:-1] * sums[:-1], scale[-1] * (sums[-1] + self.schema.rows)
         return SecondLook(line, float(reach), products, variances[:-1], float(moved))
 
@@ -245,16 +245,16 @@ class TwoLooks(Mechanism):
 
         Shape (size, q + 2), the last for the latter.
         """
-        drawn = self.second.simulate(size, rng=rng)[:, self._order]
-        return np.asarray(drawn * self._scale(look.line, look.reach))
+        drawn = self.second.simulate(size, rng=rng)[:, self.order]
+        return np.asarray(drawn * self.scale(look.line, look.reach))
 
-    def _scale(self, line: FloatArray, reach: float) -> FloatArray:
+    def scale(self, line: FloatArray, reach: float) -> FloatArray:
         """What the sums of the second look are multiplied by; the last is that of 2 m - 1."""
         room = max(1 + float(np.abs(line).sum()) - reach, 0.0)
         return np.append(np.full(self.statistic.outcome, reach), room / 2) / self.schema.rows
 
     @cached_property
-    def _order(self) -> Integers:
+    def order(self) -> Integers:
         """Places of the sums of the second look: the columns of the design, then what moved."""
         return np.argsort(self.residuals.entries[:, 0])
 
