@@ -23,10 +23,10 @@ from tightdp.errors import (
 )
 from tightdp.mechanisms.exponential_grids import PieceLaw, on_grid
 from tightdp.mechanisms.gradient import KNormGradient
+from tightdp.mechanisms.rank_walk import CELLS, COUNTS, OUTER, POINT, RankWalk
 from tightdp.mechanisms.ranks import (
     Ranks,
     grid_for_ranks,
-    population_ranks,
     rank_reach,
     rank_sensitivity,
 )
@@ -171,6 +171,8 @@ class KNormQuantile(ColumnGradient):
             )
         largest = rank_sensitivity(schema, max(self.tau, 1 - self.tau))
         self._set_up_column(largest, epsilon)
+        if self.covers != "none":
+            self.walk = RankWalk(schema, self.tau, self.epsilon, self.covers == "population")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -185,23 +187,25 @@ class KNormQuantile(ColumnGradient):
         )
         if self.covers == "none":
             return middle
-        return f"{middle}; ends with weight exp(-{self._end_rate()} * s), from ranks farther out"
+        counts = self.walk.noise
+        return (
+            f"{middle}; points on either side of it with weight exp(-{self.walk.outer_rate} * s), "
+            f"and rows between {CELLS - 1} candidates counted with noise of weight "
+            f"exp(-{counts.rate} * level)"
+        )
 
     def label(self) -> str:
         facts = f"{self.column!r}, tau = {self.tau}, interval = {self.covers}"
         return f"{type(self).__name__}({facts})"
 
     def _rate(self) -> Fraction:
-        """Rate of the quantile's own draw: all of epsilon, or a fifth of it."""
-        return self.budget.rate if self.covers == "none" else self.budget.rate / 5
+        """Rate of the quantile's own draw: all of epsilon, or a quarter of it."""
+        return self.budget.rate if self.covers == "none" else self.budget.rate * POINT
 
     def exponential_shares(self) -> Sequence[Fraction]:
-        whole = [self._rate()] if self.covers == "none" else [self._rate(), *[self._end_rate()] * 2]
-        return [rate / self.budget.rate for rate in whole]
-
-    def _end_rate(self) -> Fraction:
-        """Rate of either end of an interval, which needs more: its error is its width."""
-        return self.budget.rate * Fraction(2, 5)
+        if self.covers == "none":
+            return [Fraction(1)]
+        return [POINT, OUTER / 2, OUTER / 2, 2 * COUNTS]  # log ratios of counts have either sign
 
     # --- facts known in advance ---------------------------------------------------------------
 
@@ -230,14 +234,12 @@ class KNormQuantile(ColumnGradient):
 
     def drawn(self, ranks: Ranks, rng: RandomSource, confidence: float) -> Draft:
         """A release for rows that were read."""
-        points = [self.law_on(ranks).draw(rng)]
-        if self.covers != "none":
-            low, high = self._targets(ranks.rows, 1 - confidence)
-            points += [ranks.law(target, self._end_rate()).draw(rng) for target in (low, high)]
-        middle = on_grid(self.names[:1], points[:1], self.domain, self.bits)
+        point = self.law_on(ranks).draw(rng)
+        middle = on_grid(self.names[:1], [point], self.domain, self.bits)
         if self.covers == "none":
             return middle
-        ends = on_grid(self.names[1:], points[1:], self.domain * 2, self.bits, PART_OF_INTERVAL)
+        points = self.walk.draw(ranks, point, 1 - confidence, rng)
+        ends = on_grid(self.names[1:], points, self.domain * 2, self.bits, PART_OF_INTERVAL)
         covers: Covers = "sample" if self.covers == "sample" else "population"
         return _bracketed(middle, ends, self.domain[0], covers)
 
@@ -251,7 +253,7 @@ class KNormQuantile(ColumnGradient):
         std, half = _around(float(self.tau), rows * float(self._rate()), each)
         ranks = self.rank_error(each)
         if self.covers != "none":
-            half, ranks = self._reach_of_ends(level, each)
+            half = self.walk.foreseen(float(self._rate()), 1 - level, each)
         width = self.domain[0].width
         return Preview(
             self.names[:1],
@@ -263,18 +265,6 @@ class KNormQuantile(ColumnGradient):
             of_rows(self.schema, ORDERED_ROWS),
             np.array([min(ranks, float(rows))]),
         )
-
-    def _reach_of_ends(self, confidence: float, each: float) -> tuple[float, float]:
-        """How far the ends of the interval are from the quantile: as a share, and in ranks."""
-        rows, rate = self.schema.rows, self._end_rate()
-        halves, ranks = [], []
-        for target in self._targets(rows, 1 - confidence):
-            away = abs(float(target - rows * self.tau))
-            ranks.append(away + rank_reach(self.schema.resolution, 1 - each, rate))
-            aim = min(max(float(target) / rows, 0.0), 1.0)
-            off = abs(aim - float(self.tau))
-            halves.append(off + _around(aim, rows * float(rate), each)[1])
-        return max(halves), max(ranks)
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """The quantile, and the interval where one was paid for."""
@@ -290,25 +280,6 @@ class KNormQuantile(ColumnGradient):
             about=f"the interval covers the quantile of the {self.covers}",
             covers=release.covers,
         )
-
-    def _targets(self, rows: int, miss: float) -> tuple[Fraction, Fraction]:
-        r"""Ranks to aim at, so that both ends miss with probability at most ``miss`` together.
-
-        Let q be a quantile of the rows by any usual convention (those that interpolate included):
-        :math:`N^-(q) \le n\tau + 1` and :math:`N(q) \ge n\tau - 1`. A point above q has
-        :math:`N^- \ge n\tau - 1`, one below it :math:`N \le n\tau + 1`. So aiming at
-        :math:`n\tau \mp (x + 1)` the score of every point above q is at least x for the lower end,
-        and that of every point below q for the upper end. No point is wrong for both, some point
-        has the score 0 for either, and both together miss with probability at most
-        :math:`(G - 1) e^{-rx}`, r the rate of an end: x is ``rank_reach(miss)``, rounded up.
-        Population: :func:`~tightdp.mechanisms.ranks.population_ranks`.
-        """
-        edge, rate = self.schema.resolution, self._end_rate()
-        if self.covers == "population":
-            low, high = population_ranks(rows, self.tau, edge, rate, miss)
-            return Fraction(low), Fraction(high)
-        reach = math.ceil(rank_reach(edge, miss, rate)) + 1
-        return rows * self.tau - reach, rows * self.tau + reach
 
     @staticmethod
     def conf_int(release: Release) -> FloatArray:

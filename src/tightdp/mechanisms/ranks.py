@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -112,14 +112,35 @@ class Ranks:
         need = -(-tau.numerator * self.rows // tau.denominator)
         return int(self.values[np.searchsorted(self.upto, need)])
 
-    def law(self, target: Fraction, rate: Fraction) -> PieceLaw:
+    def below_at(self, point: int) -> int:
+        """Rows below a grid point; not private."""
+        return int(self.below[np.searchsorted(self.values, point)])
+
+    def upto_at(self, point: int) -> int:
+        """Rows at or below a grid point; not private."""
+        return int(self.upto[np.searchsorted(self.values, point, side="right") - 1])
+
+    def between(self, low: Sequence[int], high: Sequence[int]) -> list[int]:
+        """Rows in the cells that increasing grid points cut: those in ``low`` belong to the cell
+        above them, those in ``high`` to the cell below; not private."""
+        upto = [*map(self.below_at, low), *map(self.upto_at, high), self.rows]
+        return [after - before for before, after in pairwise([0, *upto])]
+
+    def law(
+        self,
+        target: Fraction,
+        rate: Fraction,
+        *,
+        first: int | None = None,
+        last: int | None = None,
+    ) -> PieceLaw:
         r"""The law on the grid with weight :math:`e^{-r s(t)}`, s the distance of t from a rank.
 
         With :math:`N^-(t)` rows below t and :math:`N(t)` rows at or below t,
         :math:`s(t) = \max\{0, N^-(t) - \text{target}, \text{target} - N(t)\}`: the least size of
         a subgradient. The two ends of the grid stand for everything beyond them: at the lower end
         the first difference is dropped, at the upper end the second. So some point has the score
-        0, whatever the target and the rows.
+        0, whatever the target and the rows. ``first`` and ``last`` leave a part of the grid.
         """
         num, den = target.numerator, target.denominator
         kind: Any = np.int64 if den * max(self.rows, 1) + abs(num) < _WORD else object
@@ -132,7 +153,9 @@ class Ranks:
         levels[1::2] = np.maximum(np.maximum(below - num, num - upto), 0)
         levels[1] = max(0, num - upto[0])
         levels[-2] = max(0, below[-1] - num)
-        return PieceLaw(starts, self.edge + 1, levels, rate / den)
+        end = self.edge + 1 if last is None else last + 1
+        inside = np.clip(starts, -self.edge if first is None else first, end)
+        return PieceLaw(inside, end, levels, rate / den)
 
 
 def rank_sensitivity(schema: Schema, added: Fraction) -> Fraction:
@@ -147,39 +170,10 @@ def rank_reach(edge: int, miss: float, rate: Fraction) -> float:
     return math.log(2 * edge / miss) / float(rate) * (1 + 1e-12)
 
 
-@lru_cache(maxsize=256)
-def population_ranks(
-    rows: int, tau: Fraction, edge: int, rate: Fraction, miss: float
-) -> tuple[int, int]:
-    r"""Ranks to aim at, so that two ends miss a quantile of the population with a chance of at most
-    ``miss`` together, for the grid -edge..edge and weights :math:`e^{-r s}`.
-
-    Let B be binomial(n, tau), q the quantile on the grid. At or below q there are stochastically
-    at least B rows. So each of the g points above q has at least the score B - a for a lower end
-    that aims at a, while some point has the score 0: the end lies above q with probability at most
-    :math:`f(g) = E \min\{1, g e^{-r(B - a)}\}`. An upper end likewise lies below q with probability
-    at most h of the number of points there. Both numbers together are at most :math:`W = 2\,edge`,
-    but nobody knows how they share it. As f and h are concave, their sum is at most that of their
-    tangents at W/2, which with slopes u and v is :math:`f + h + \lvert u - v\rvert W/2`.
-
-    >>> population_ranks(100, Fraction(1, 2), 1 << 15, Fraction(2), 0.05)  # 40 and 60 without noise
-    (34, 66)
-    """
-    below, above = _Tail.of(rows, tau), _Tail.of(rows, 1 - tau)
-    r, half, each = float(rate), float(edge), miss / 2
-    while True:
-        low, turned = below.farthest(r, half, each), above.farthest(r, half, each)
-        f, u = below.miss(low, r, half)
-        h, v = above.miss(turned, r, half)
-        if f + h + abs(u - v) * half <= miss:
-            return low, rows - turned
-        each *= 0.97
-
-
 @dataclass(frozen=True)
-class _Tail:
+class BinomialSteps:
     """A binomial number in steps from 0 on, each with the chance that it lies there or in the gap
-    above: rounded down, which makes a miss more likely."""
+    above: the number is rounded down."""
 
     steps: FloatArray
     chances: FloatArray
@@ -197,28 +191,6 @@ class _Tail:
         upper = steps > mean  # differences of small numbers, on either side
         chances = np.where(upper, beyond[:-1] - beyond[1:], upto[1:] - upto[:-1])
         return cls(steps.astype(np.float64), chances)
-
-    def miss(self, aim: int, rate: float, points: float) -> tuple[float, float]:
-        """The chance that an end lies beyond, and its slope in the number of points there."""
-        exponents = math.log(points) - rate * (self.steps - aim)
-        shares = np.exp(np.minimum(exponents, 0.0))  # 1: nothing is known
-        slopes = np.where(exponents < 0, shares / points, 0.0)
-        return float(self.chances @ shares), float(self.chances @ slopes)
-
-    def farthest(self, rate: float, points: float, most: float) -> int:
-        """The largest rank to aim at with at most this chance to miss."""
-        high = int(self.steps[-1])
-        step = 1
-        while self.miss(high - step, rate, points)[0] > most:
-            step *= 2
-        low = high - step
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.miss(middle, rate, points)[0] <= most:
-                low = middle
-            else:
-                high = middle
-        return low
 
 
 def grid_for_ranks(schema: Schema, column: str, epsilon: Fraction) -> Schema:
