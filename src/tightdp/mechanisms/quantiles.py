@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +22,7 @@ from tightdp.errors import (
 )
 from tightdp.mechanisms.exponential_grids import PieceLaw, on_grid
 from tightdp.mechanisms.gradient import KNormGradient
-from tightdp.mechanisms.rank_walk import CELLS, COUNTS, OUTER, POINT, RankWalk
+from tightdp.mechanisms.rank_walk import COUNTS, OUTER, POINT, RankWalk
 from tightdp.mechanisms.ranks import (
     Ranks,
     grid_for_ranks,
@@ -98,8 +97,8 @@ class KNormQuantile(ColumnGradient):
     n is the number of rows that are left, and private. 2. On the grid
     this is the exponential mechanism with utility -s. 3. Pieces between rows are drawn with
     integers and lazily settled coins (:mod:`tightdp.exact.tilted`), then a uniform point.
-    Numerics: ``exact``. With ``interval`` three such releases share epsilon: a fifth is for the
-    quantile, two fifths are for each end; epsilons add.
+    Numerics: ``exact``. With ``interval`` a quarter of epsilon is for the quantile, the rest for
+    the ends (:class:`~tightdp.mechanisms.rank_walk.RankWalk`); epsilons add.
 
     **Erratum.** The paper's (3) has :math:`\epsilon n/(4(1-\tau))`, which spends
     :math:`\epsilon/(2(1-\tau))`: five times epsilon at :math:`\tau = 0.9` (E21). It names no
@@ -123,7 +122,8 @@ class KNormQuantile(ColumnGradient):
     interval : {"none", "sample", "population"}
         Also release an interval that covers, with the probability ``confidence`` of the release,
         the quantile of these rows, or of the population that they are an independent sample of
-        (replace-one only). It brackets by order statistics and is paid from the same epsilon.
+        (replace-one only), whatever the rows. Its ends are found by counting rows, and paid from
+        the same epsilon.
     missing : {"rule", "drop"}, optional
         With "drop" the quantile is that of the rows where the column is there.
     per : {"row", "person"}, optional
@@ -187,12 +187,7 @@ class KNormQuantile(ColumnGradient):
         )
         if self.covers == "none":
             return middle
-        counts = self.walk.noise
-        return (
-            f"{middle}; points on either side of it with weight exp(-{self.walk.outer_rate} * s), "
-            f"and rows between {CELLS - 1} candidates counted with noise of weight "
-            f"exp(-{counts.rate} * level)"
-        )
+        return f"{middle}; {self.walk.law}"
 
     def label(self) -> str:
         facts = f"{self.column!r}, tau = {self.tau}, interval = {self.covers}"
@@ -246,14 +241,14 @@ class KNormQuantile(ColumnGradient):
     def preview(self, confidence: float = 0.95) -> Preview:
         """Rows that fill their bounds evenly: ranks are places. In ranks, whatever the rows.
 
-        With an interval the half-width is how far its ends reach.
+        With an interval the half-width is how far its ends reach; ranks are those of the quantile.
         """
         level, rows = check_confidence(confidence), self.schema.rows
         each = 1 - (1 - level) / len(self.names)
         std, half = _around(float(self.tau), rows * float(self._rate()), each)
         ranks = self.rank_error(each)
         if self.covers != "none":
-            half = self.walk.foreseen(float(self._rate()), 1 - level, each)
+            half = self.walk.foreseen(self._rate(), 1 - level, each)
         width = self.domain[0].width
         return Preview(
             self.names[:1],

@@ -21,8 +21,8 @@ from tightdp.randomness import RandomSource, source
 from tightdp.schema import Schema
 
 POINT, OUTER, COUNTS = Fraction(1, 4), Fraction(1, 5), Fraction(11, 20)  # shares of epsilon
-_OFFSETS = (60, 35, 18, 8, 0)  # ranks of candidates beyond the sampling error, times epsilon
-_CANDIDATES = len(_OFFSETS)
+_STEPS = (150, 45, 22, 10, 1)  # ranks of candidates beyond the sampling error, times epsilon
+_CANDIDATES = len(_STEPS)
 CELLS = 2 * _CANDIDATES + 1
 _FINE = 256  # points in a scale of the noise, at least, at which its law is summed
 _REACH = 90  # scales of the noise beyond which less than _LEAST lies
@@ -34,43 +34,44 @@ _MODELS, _GRID, _SEED = 2001, 1001, 20_260_102  # even rows, simulated for previ
 class RankWalk:
     r"""Two ends around a quantile q, for a point M that was released before.
 
-    1. *Outer points.* L is drawn among the grid points at or below M, so that about :math:`a_0`
-    rows lie between L and M, and U above it likewise. 2. *Candidates* for the lower end are
-    :math:`\ell_i = M - \lceil (M - L)\, a_i/a_0 \rceil`, with public numbers of ranks
-    :math:`a_0 > a_1 > \dots`; for the upper end likewise. 3. *Counts.* The candidates cut the line
-    into cells :math:`(-\infty, \ell_0), [\ell_0, \ell_1), \dots, [\ell_4, u_4], \dots,
+    1. *Outer points.* L is drawn among the grid points at or below M, near the rank
+    :math:`n\tau - a_0`, and U above M likewise. 2. *Candidates* for the lower end are
+    :math:`\ell_i = M - \lceil (M - L)\, a_i/a_0 \rceil` with public numbers
+    :math:`a_0 > a_1 > \dots`, and for the upper end likewise. 3. *Counts.* The candidates cut the
+    line into cells :math:`(-\infty, \ell_0), [\ell_0, \ell_1), \dots, [\ell_4, u_4], \dots,
     (u_0, \infty)`, whose rows are counted with noise. 4. *Walk.* From outside inwards, the lower
-    end is the last candidate before the first one below which too many rows were counted, and the
-    public bound where that is the outermost one.
+    end is the last candidate before the first one below which too many rows were counted; the
+    public bound, if that is the outermost one. The upper end likewise.
 
     **Coverage.** The lower end lies above q only if the *first* candidate t above q passes. Which
-    one that is, is settled by rows, M, L and U, of which the noise of counts is independent. Below
-    t lie all :math:`N(q)` rows at or below q, and with S the noisy number of all rows the walk
-    looks at :math:`T = A - \tau S`, A the noisy rows below t: at least :math:`N(q) - n\tau + W_j`,
-    :math:`W_j` the noise of T for the j-th candidate. It passes if :math:`T \le c_j`. So the chance
-    of a miss is at most :math:`E \max_j P(W_j \le c_j - (N(q) - n\tau))`: one candidate, whatever
-    the rows and however many points the grid has. For the sample's quantile by any usual convention
+    one that is depends on the rows, M, L and U, and the noise of counts is independent of these.
+    With A and S the noisy numbers of rows below t and of all rows, t passes if
+    :math:`T = A - \tau S \le c_j`, j the place of t. All :math:`N(q)` rows at or below q lie below
+    t, so :math:`T \ge N(q) - n\tau + W_j`, :math:`W_j` the noise in it. The chance of a miss is at
+    most :math:`E \max_j P\{W_j \le c_j - (N(q) - n\tau)\}`: that of one candidate, whatever the
+    rows and however fine the grid. For the quantile of the rows, by any usual convention,
     :math:`N(q) \ge n\tau - 1`; for that of the population N(q) is stochastically at least
-    binomial(n, tau). The :math:`c_j` are the largest for which this is half of the chance to miss,
-    from the exact laws of the noise and of the binomial number. Above, all is mirrored:
-    :math:`1 - \tau`, and rows at or above q.
+    binomial(n, tau). The :math:`c_j` are the largest numbers for which this is at most half of the
+    chance to miss. The other half is for the upper end, with :math:`1 - \tau` and all turned round.
 
     **Privacy.**
-    Statement: given M, both ends are :math:`\frac34\epsilon`-DP (the point has the last quarter).
+    Statement: given M both ends are DP for three quarters of epsilon; M has the last one.
     Needs: [P1] rows on a public grid; :math:`a_i` and :math:`c_j` from public facts.
-    Proof: 1. [P2] L has the weight :math:`e^{-r s(t)}`, s the distance of :math:`a_0` from the
-    interval between the rows in (t, M] and those in [t, M]. Both change by at most 1 for a row
-    that is replaced, k for a person added: r is a tenth of epsilon over 2k. So for U; the epsilons
-    add to a fifth. 2. [P3] Given the candidates, a row replaced moves one row from cell to cell, a
-    person added adds k. Noise of the law :math:`e^{-r\lvert z\rvert_1}`, r = 11/20 of epsilon over
-    2 or k, covers this; where the total is public it is kept (:class:`HistogramBody`), which the
-    move does, too. 3. The walk reads nothing else.
+    Proof: 1. [P2] L has the weight :math:`e^{-r s(t)}`, :math:`s(t) = \max\{0, N^-(t) - g,
+    g - N(t)\}`, where the aim g grows by 0 to 1 for every further row, as do :math:`N^-` and N: s
+    changes by at most k for a person with k rows, by 1 for a row replaced, and r is a tenth of
+    epsilon over 2k. U has as much: a fifth for both. 2. [P3] Given the candidates, a row replaced
+    goes from one cell to another, and a person adds k rows. Noise of the law
+    :math:`e^{-r\lvert z\rvert_1}`, r = 11/20 of epsilon over 2 or k, covers this. Where the number
+    of rows is public the noise sums to 0, as do the moves. 3. The walk reads nothing else; the
+    epsilons add, each step using what was drawn before.
     Numerics: ``exact``.
 
-    **Choice of numbers.** Shares of epsilon and ranks of candidates make intervals of even rows
-    short, from next to no sampling error to one of a thousand times the noise: within a few percent
-    of the best for every one of them. With s the standard deviation of the binomial number and z
-    the normal quantile, :math:`a_i = zs + (60, 35, 18, 8, 0)k/\epsilon`.
+    **Choice of numbers.** Shares of epsilon and :math:`a_i` were chosen for short intervals on even
+    and on skewed rows, from next to no sampling error to one far larger than the noise:
+    :math:`a_i = zs + (150, 45, 22, 10, 1)\,k/\epsilon`, s the standard deviation of the binomial
+    number (0 for the quantile of the rows) and z the normal quantile. Where rows are so few that
+    :math:`a_0` is beyond the middle between :math:`-c_0` and :math:`n\tau`, all are nearer.
 
     Parameters
     ----------
@@ -80,6 +81,16 @@ class RankWalk:
         Epsilon for point and ends.
     population : bool
         Whether the quantile of the population is meant, or that of the rows.
+
+    Examples
+    --------
+    >>> from tightdp.schema import Interval
+    >>> schema = Schema({"age": Interval(0, 100)}, rows=1000)
+    >>> walk = RankWalk(schema, Fraction(1, 2), Fraction(1), population=True)
+    >>> walk.offsets(0.05)[0]  # ranks; the sampling error reaches 31
+    (181, 76, 53, 41, 32)
+    >>> [int(limit) for limit in walk.limits(0.05)[0]]
+    [-34, -35, -36, -36, -37]
     """
 
     def __init__(self, schema: Schema, tau: Fraction, epsilon: Fraction, population: bool) -> None:
@@ -94,50 +105,58 @@ class RankWalk:
         self.noise = LatticeNoise(body, COUNTS * epsilon, moved)  # [P3]
         self._law = CountLaw(tau, self.noise.rate / 2 if kept else self.noise.rate, kept)
 
+    @property
+    def law(self) -> str:
+        """What is drawn, in words."""
+        total = ", which sums to 0" if self._law.kept else ""
+        return (
+            f"a point on either side of it with weight exp(-{self.outer_rate} * s); rows in the "
+            f"{CELLS} cells between candidates with noise z of weight exp(-{self._law.rate} * "
+            f"|z|){total}"
+        )
+
     def draw(self, ranks: Ranks, point: int, miss: float, rng: RandomSource) -> tuple[int, int]:
         """Both ends, for rows that were read."""
-        offsets = self.offsets(miss)
-        below, above = self._outer(ranks, point, offsets[0], rng)
-        low = [point + (below - point) * a // offsets[0] for a in offsets]
-        high = [point - (point - above) * a // offsets[0] for a in offsets]
-        counts = ranks.between(low, high[::-1])
-        noisy = [int(c) + int(z) for c, z in zip(counts, self.noise.sample(1, rng=rng)[0])]
-        edge, limits = ranks.edge, self.limits(miss)
-        first = self._steps(noisy, self._tau, limits[0])
-        last = self._steps(noisy[::-1], 1 - self._tau, limits[1])
-        return [-edge, *low][first], [edge, *high][last]
+        limits, offsets = self.limits(miss), self.offsets(miss)
+        aims = [self._aim(ranks.rows, side, miss) for side in (0, 1)]
+        below = ranks.law(aims[0], self.outer_rate, last=point).draw(rng)  # [P2]
+        above = ranks.law(ranks.rows - aims[1], self.outer_rate, first=point).draw(rng)
+        low = [point + (below - point) * a // offsets[0][0] for a in offsets[0]]
+        high = [point - (point - above) * a // offsets[1][0] for a in offsets[1]]
+        counts, noise = ranks.between(low, high[::-1]), self.noise.sample(1, rng=rng)[0]
+        noisy = [int(c) + int(z) for c, z in zip(counts, noise, strict=True)]  # [P3]
+        first = _passed(noisy, self._tau, limits[0])
+        last = _passed(noisy[::-1], 1 - self._tau, limits[1])
+        return [-ranks.edge, *low][first], [ranks.edge, *high][last]
 
-    def _outer(
-        self, ranks: Ranks, point: int, away: int, rng: RandomSource
-    ) -> tuple[int, int]:
-        """L and U. [P2]"""
-        upto, below = ranks.upto_at(point), ranks.below_at(point)
-        low = ranks.law(Fraction(upto - away), self.outer_rate, last=point)
-        high = ranks.law(Fraction(below + away), self.outer_rate, first=point)
-        return low.draw(rng), high.draw(rng)
+    def _aim(self, rows: int, side: int, miss: float) -> Fraction:
+        """How many of the rows shall lie beyond an outer point; not private.
 
-    @staticmethod
-    def _steps(noisy: Sequence[int], tau: Fraction, limits: Sequence[Fraction]) -> int:
-        """How many candidates pass, from outside inwards."""
-        share, upto = tau * sum(noisy), 0
-        for passed, limit in enumerate(limits):
-            upto += noisy[passed]
-            if upto - share > limit:
-                return passed
-        return len(limits)
+        It grows by 0 to 1 for every row. [P2]
+        """
+        share = rows * (1 - self._tau if side else self._tau)
+        middle = [(share + limit) / 2 for limit in self.limits(miss)[side][:1]]
+        return max([share - self.offsets(miss)[side][0], *middle])
 
     # --- from public facts ------------------------------------------------------------------------
 
-    def offsets(self, miss: float) -> tuple[int, ...]:
-        """How many ranks from the point candidates shall be, from outside inwards."""
-        spread = 0.0
-        if self._population:
-            from scipy.special import ndtri  # slow to import, and rarely needed
+    def offsets(self, miss: float) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """How many ranks from the point candidates of either end shall be, the outermost first."""
+        found, spread = [], self._spread(miss)
+        for tau, limits in zip((self._tau, 1 - self._tau), self.limits(miss), strict=True):
+            farthest = (self._rows * tau - sum(limits[:1])) / 2 - spread
+            unit = max(Fraction(0), min(self._persons / self._epsilon, farthest / _STEPS[0]))
+            found.append(tuple(spread + math.ceil(x * unit) + 1 for x in _STEPS))
+        return found[0], found[1]
 
-            tau = float(self._tau)
-            spread = -float(ndtri(miss / 2)) * math.sqrt(self._rows * tau * (1 - tau))
-        unit = Fraction(self._persons) / self._epsilon
-        return tuple(math.ceil(spread) + math.ceil(x * unit) for x in _OFFSETS)
+    def _spread(self, miss: float) -> int:
+        """How far the sampling error reaches, in ranks."""
+        if not self._population:
+            return 0
+        from scipy.special import ndtri  # slow to import, and rarely needed
+
+        tau = float(self._tau)
+        return math.floor(-ndtri(miss / 2) * math.sqrt(self._rows * tau * (1 - tau)))
 
     def limits(self, miss: float) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
         """The largest T with which candidates pass, of either end."""
@@ -145,37 +164,50 @@ class RankWalk:
         turned = self._law._replace(tau=1 - self._law.tau)
         return self._law.limits(rows, miss / 2), turned.limits(rows, miss / 2)
 
-    def foreseen(self, point_rate: float, miss: float, level: float) -> float:
+    def foreseen(self, point_rate: Fraction, miss: float, level: float) -> float:
         """How far the farther end is from the quantile, at this level: a share of even rows."""
-        bits, rows, tau = source(_SEED), float(self._rows), float(self._tau)
-        aim, offsets = rows * tau, np.array(self.offsets(miss), dtype=np.float64)
-        draws = bits.uniform((_MODELS, 3))
-        point = _laplace(draws[:, 0], aim, point_rate, np.full(_MODELS, rows))
-        noise = self.noise.sample(_MODELS, rng=bits)
+        bits, rows = source(_SEED), float(self._rows)
+        uniform, noise = bits.uniform((3, _MODELS)), self.noise.sample(_MODELS, rng=bits)
+        aim = rows * float(self._tau)
+        point = _near(uniform[0], aim, float(point_rate), np.full(_MODELS, rows))
         reached = []
-        for side, limits in enumerate(self.limits(miss)):
-            room, share = (point, tau) if side == 0 else (rows - point, 1 - tau)
-            away = _laplace(draws[:, 1 + side], offsets[0], float(self.outer_rate), room)
-            places = room[:, None] - away[:, None] * offsets / offsets[0]  # rows beyond
-            cells = noise if side == 0 else noise[:, ::-1]
-            upto = places + np.cumsum(cells, axis=1)[:, : len(offsets)]
-            looked = upto - share * (rows + cells.sum(axis=1))[:, None]
-            most = np.array([float(x) for x in limits] or [-math.inf] * len(offsets))
-            steps = np.logical_and.accumulate(looked <= most, axis=1).sum(axis=1)
-            ends = np.column_stack([np.zeros(_MODELS), places])[np.arange(_MODELS), steps]
-            reached.append(share * rows - np.minimum(ends, room))
+        for side, tau in enumerate((self._tau, 1 - self._tau)):
+            room = rows - point if side else point  # rows beyond the point
+            beyond = float(self._aim(self._rows, side, miss))
+            outer = _near(uniform[1 + side], beyond, float(self.outer_rate), room)
+            offsets = np.array(self.offsets(miss)[side], dtype=np.float64)
+            places = room[:, None] + np.outer(outer - room, offsets / offsets[0])
+            cells = noise[:, :: 1 - 2 * side].astype(np.float64)
+            looked = places + np.cumsum(cells, axis=1)[:, :_CANDIDATES]
+            looked -= float(tau) * (rows + cells.sum(axis=1))[:, None]
+            most = [float(x) for x in self.limits(miss)[side]] or [-math.inf] * _CANDIDATES
+            passed = np.logical_and.accumulate(looked <= most, axis=1).sum(axis=1)
+            ends = np.column_stack([np.zeros(_MODELS), places])[np.arange(_MODELS), passed]
+            reached.append(rows * float(tau) - np.minimum(ends, room))
         return float(np.quantile(np.max(reached, axis=0), level)) / rows
 
 
-def _laplace(u: FloatArray, aim: float, rate: float, most: FloatArray) -> FloatArray:
-    """Quantiles u of the law with weight exp(-rate |x - aim|) on [0, most]."""
-    x = np.linspace(0.0, 1.0, _GRID) * most[:, None]
-    weights = np.cumsum(np.exp(-rate * (np.abs(x - aim) - np.abs(x - aim).min(axis=1)[:, None])), axis=1)
-    return np.array([np.interp(v * w[-1], w, y) for v, w, y in zip(u, weights, x, strict=True)])
+def _passed(noisy: Sequence[int], tau: Fraction, limits: Sequence[Fraction]) -> int:
+    """How many candidates pass, from outside inwards."""
+    share, upto = tau * sum(noisy), 0
+    for passed, limit in enumerate(limits):
+        upto += noisy[passed]
+        if upto - share > limit:
+            return passed
+    return len(limits)
+
+
+def _near(uniform: FloatArray, aim: float, rate: float, most: FloatArray) -> FloatArray:
+    """Draws with weight exp(-rate |x - aim|) on [0, most], from uniform numbers."""
+    x = np.multiply.outer(most, np.linspace(0.0, 1.0, _GRID))
+    away = rate * np.abs(x - aim)
+    upto = np.cumsum(np.exp(away.min(axis=1, keepdims=True) - away), axis=1)
+    place = (upto < (uniform * upto[:, -1])[:, None]).sum(axis=1)
+    return np.asarray(x[np.arange(len(x)), place])
 
 
 class CountLaw(NamedTuple):
-    r"""The law of the noise of :math:`A - \tau S`, A the rows of some of the outer cells and S of all.
+    r"""The law of the noise of :math:`A - \tau S`, A the rows of some outer cells and S of all.
 
     The noise of a cell has the law :math:`\propto e^{-r\lvert z\rvert}`, independently, given that
     all sum to 0 if the total is ``kept``.
