@@ -21,8 +21,10 @@ from tightdp.randomness import RandomSource, source
 from tightdp.schema import Schema
 
 POINT, OUTER, COUNTS = Fraction(1, 4), Fraction(1, 5), Fraction(11, 20)  # shares of epsilon
-_STEPS = (150, 45, 22, 10, 1)  # ranks of candidates beyond the sampling error, times epsilon
-_CANDIDATES = len(_STEPS)
+_STEPS = (80, 35, 14, 2)  # ranks of candidates beyond the sampling error, times epsilon
+_FARTHER = (4,)  # times the distance of the outer point
+_REFERENCE = len(_FARTHER)
+_CANDIDATES = len(_FARTHER) + len(_STEPS) + 1
 CELLS = 2 * _CANDIDATES + 1
 _FINE = 256  # points in a scale of the noise, at least, at which its law is summed
 _REACH = 90  # scales of the noise beyond which less than _LEAST lies
@@ -117,17 +119,17 @@ class RankWalk:
 
     def draw(self, ranks: Ranks, point: int, miss: float, rng: RandomSource) -> tuple[int, int]:
         """Both ends, for rows that were read."""
-        limits, offsets = self.limits(miss), self.offsets(miss)
+        limits, offsets, edge = self.limits(miss), self.offsets(miss), ranks.edge
         aims = [self._aim(ranks.rows, side, miss) for side in (0, 1)]
         below = ranks.law(aims[0], self.outer_rate, last=point).draw(rng)  # [P2]
         above = ranks.law(ranks.rows - aims[1], self.outer_rate, first=point).draw(rng)
-        low = [point + (below - point) * a // offsets[0][0] for a in offsets[0]]
-        high = [point - (point - above) * a // offsets[1][0] for a in offsets[1]]
+        low = [max(point + (below - point) * a // offsets[0][_REFERENCE], -edge) for a in offsets[0]]
+        high = [min(point - (point - above) * a // offsets[1][_REFERENCE], edge) for a in offsets[1]]
         counts, noise = ranks.between(low, high[::-1]), self.noise.sample(1, rng=rng)[0]
         noisy = [int(c) + int(z) for c, z in zip(counts, noise, strict=True)]  # [P3]
         first = _passed(noisy, self._tau, limits[0])
         last = _passed(noisy[::-1], 1 - self._tau, limits[1])
-        return [-ranks.edge, *low][first], [ranks.edge, *high][last]
+        return [-edge, *low][first], [edge, *high][last]
 
     def _aim(self, rows: int, side: int, miss: float) -> Fraction:
         """How many of the rows shall lie beyond an outer point; not private.
@@ -136,7 +138,7 @@ class RankWalk:
         """
         share = rows * (1 - self._tau if side else self._tau)
         middle = [(share + limit) / 2 for limit in self.limits(miss)[side][:1]]
-        return max([share - self.offsets(miss)[side][0], *middle])
+        return max([share - self.offsets(miss)[side][_REFERENCE], *middle])
 
     # --- from public facts ------------------------------------------------------------------------
 
@@ -146,7 +148,8 @@ class RankWalk:
         for tau, limits in zip((self._tau, 1 - self._tau), self.limits(miss), strict=True):
             farthest = (self._rows * tau - sum(limits[:1])) / 2 - spread
             unit = max(Fraction(0), min(self._persons / self._epsilon, farthest / _STEPS[0]))
-            found.append(tuple(spread + math.ceil(x * unit) + 1 for x in _STEPS))
+            near = [spread + math.ceil(x * unit) + 1 for x in _STEPS]
+            found.append((*(x * near[0] for x in _FARTHER), *near, 0))
         return found[0], found[1]
 
     def _spread(self, miss: float) -> int:
@@ -176,7 +179,7 @@ class RankWalk:
             beyond = float(self._aim(self._rows, side, miss))
             outer = _near(uniform[1 + side], beyond, float(self.outer_rate), room)
             offsets = np.array(self.offsets(miss)[side], dtype=np.float64)
-            places = room[:, None] + np.outer(outer - room, offsets / offsets[0])
+            places = np.maximum(room[:, None] + np.outer(outer - room, offsets / offsets[_REFERENCE]), 0.0)
             cells = noise[:, :: 1 - 2 * side].astype(np.float64)
             looked = places + np.cumsum(cells, axis=1)[:, :_CANDIDATES]
             looked -= float(tau) * (rows + cells.sum(axis=1))[:, None]
