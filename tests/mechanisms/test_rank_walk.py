@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from laws import largest_loss
 from scipy.stats import multinomial
 
 import tightdp as tdp
-from tightdp.mechanisms.rank_walk import CELLS, COUNTS, OUTER, POINT, CountLaw, RankWalk
+from tightdp.mechanisms.rank_walk import _OUTER, CELLS, COUNTS, POINTS, CountLaw, RankWalk
 from tightdp.mechanisms.ranks import Ranks
+from tightdp.randomness import source
 
 HALF = Fraction(1, 2)
 CONVENTIONS: tuple[Any, ...] = (
@@ -91,7 +91,8 @@ def misses(walk: RankWalk, counts: tuple[int, ...], low: int, high: int, limits:
         bound, tau = (low, law.tau) if side == 0 else (-high, 1 - law.tau)
         for point in range(-EDGE, EDGE + 1):
             for outer in range(-EDGE, point + 1):
-                places = [point + (outer - point) * a // offsets[0] for a in offsets]
+                away = outer - point
+                places = [max(point + away * a // offsets[_OUTER], -EDGE) for a in offsets]
                 wrong = [j for j, t in enumerate(places) if t > bound]
                 if wrong:
                     upto = tuple(ranks.below_at(t) for t in places[: wrong[0] + 1])
@@ -207,34 +208,53 @@ def neighbours(neighbors: str, missing: str | None, persons: int, rng: Any) -> t
 
 
 @pytest.mark.parametrize(("neighbors", "missing", "persons"), RELATIONS)
-def test_ends_cost_what_is_left_of_epsilon(
-    neighbors: str, missing: str | None, persons: int, seed: int
+def test_point_and_ends_cost_epsilon(
+    neighbors: str,
+    missing: str | None,
+    persons: int,
+    seed: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Exact losses of both outer points, and moves of the counts of cells."""
+    """Changes of the score of the points, with rows that are not moved, and of the counts."""
     owner: dict[str, Any] = {"person": "id", "rows_per_person": persons} if persons > 1 else {}
-    columns = {"x": tdp.Interval(-1, 1)}
-    facts = tdp.Schema(columns, rows=12, bits=3, neighbors=neighbors, **owner)
-    quantile = tdp.KNormQuantile(facts, "x", 0.3, epsilon=2, interval="sample", missing=missing)
+    facts = tdp.Schema({"x": tdp.Interval(-1, 1)}, rows=12, bits=3, neighbors=neighbors, **owner)
+    quantile = tdp.KNormQuantile(facts, "x", 0.3, epsilon=9, interval="sample", missing=missing)
     walk, rng = quantile.walk, np.random.default_rng(seed)
-    assert POINT + OUTER + COUNTS == 1
-    assert quantile._rate() == quantile.budget.rate * POINT
-    assert walk.noise.epsilon == 2 * COUNTS
+    monkeypatch.setattr(walk, "_finer", 0)
+    assert POINTS + COUNTS == 1
+    assert walk.noise.epsilon == 9 * COUNTS
     losses, levels = [], []
     for _ in range(300):
         pair = neighbours(neighbors, missing, persons, rng)
         both = [Ranks(*np.unique(x, return_counts=True), 8) for x in pair]
-        point = int(rng.integers(-8, 9))
-        low = [r.law(walk._aim(r.rows, 0, 0.05), walk.outer_rate, last=point) for r in both]
-        high = [
-            r.law(r.rows - walk._aim(r.rows, 1, 0.05), walk.outer_rate, first=point) for r in both
-        ]
-        losses += [largest_loss(*low), largest_loss(*high)]
+        laws = [walk.points(r, 0.05, source(seed)) for r in both]
+        for points in np.sort(rng.integers(-8, 9, (20, 3)), axis=1):
+            scores = [law.rate * law.score(points) for law in laws]
+            losses.append(2 * abs(scores[0] - scores[1]))  # in weight and normaliser
         cuts = np.sort(rng.integers(-8, 9, CELLS - 1)).tolist()
         cells = [np.array(r.between(cuts[: CELLS // 2], cuts[CELLS // 2 :])) for r in both]
         levels.append(int(walk.noise.body.level((cells[1] - cells[0])[None])[0]))
-    assert max(losses) <= 2 * float(OUTER / 2) + 1e-12
-    assert max(losses) > 0.9 * float(OUTER) / 2  # the check has power
+    assert max(losses) <= 9 * POINTS
+    assert max(losses) > 9 * POINTS / 2  # the check has power
     assert max(levels) == walk.noise.sensitivity
+
+
+def test_rows_far_from_all_ranks_do_not_matter(seed: int) -> None:
+    """The draw takes a window of the rows: the score is that of all of them, up to the cap."""
+    facts = tdp.Schema({"x": tdp.Interval(-1, 1)}, rows=4000, bits=12)
+    walk = tdp.KNormMedian(facts, "x", epsilon=8, interval="sample").walk
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(-4096, 4097, 4000)
+    ranks = Ranks(*np.unique(rows, return_counts=True), 4096)
+    law = walk.points(ranks, 0.05, source(seed))
+    assert len(law.rows) < 2000
+    shares = [float(walk._aim(4000, 0, 0.05)), 2000.0, 4000 - float(walk._aim(4000, 1, 0.05))]
+    whole = np.sort((rows << walk._finer) + source(seed).integers(1 << walk._finer, 4000))
+    for points in np.sort(rng.integers(-400, 400, (200, 3)), axis=1) << walk._finer:
+        counts = np.searchsorted(whole, points, side="right")
+        gaps = np.diff([0, *counts, 4000]) - np.diff([0, *shares, 4000])
+        score = min(float(np.abs(gaps).sum()), walk.cap)
+        assert law.score(points) / law.den == pytest.approx(score, abs=30)  # moved otherwise
 
 
 def test_cells_hold_every_row_once() -> None:

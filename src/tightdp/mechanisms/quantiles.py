@@ -22,7 +22,7 @@ from tightdp.errors import (
 )
 from tightdp.mechanisms.exponential_grids import PieceLaw, on_grid
 from tightdp.mechanisms.gradient import KNormGradient
-from tightdp.mechanisms.rank_walk import COUNTS, OUTER, POINT, RankWalk
+from tightdp.mechanisms.rank_walk import COUNTS, POINTS, RankWalk
 from tightdp.mechanisms.ranks import (
     Ranks,
     grid_for_ranks,
@@ -97,8 +97,8 @@ class KNormQuantile(ColumnGradient):
     n is the number of rows that are left, and private. 2. On the grid
     this is the exponential mechanism with utility -s. 3. Pieces between rows are drawn with
     integers and lazily settled coins (:mod:`tightdp.exact.tilted`), then a uniform point.
-    Numerics: ``exact``. With ``interval`` a quarter of epsilon is for the quantile, the rest for
-    the ends (:class:`~tightdp.mechanisms.rank_walk.RankWalk`); epsilons add.
+    Numerics: ``exact``. With ``interval`` point and ends are drawn and counted by
+    :class:`~tightdp.mechanisms.rank_walk.RankWalk`, with its own proof, for the same epsilon.
 
     **Erratum.** The paper's (3) has :math:`\epsilon n/(4(1-\tau))`, which spends
     :math:`\epsilon/(2(1-\tau))`: five times epsilon at :math:`\tau = 0.9` (E21). It names no
@@ -181,26 +181,21 @@ class KNormQuantile(ColumnGradient):
 
     @property
     def law(self) -> str:
-        middle = (
-            f"grid points with weight exp(-{self._rate()} * s), s the distance of their rank from "
-            f"{self.tau} of the rows"
+        if self.covers != "none":
+            return self.walk.law
+        return (
+            f"grid points with weight exp(-{self.budget.rate} * s), s the distance of their rank "
+            f"from {self.tau} of the rows"
         )
-        if self.covers == "none":
-            return middle
-        return f"{middle}; {self.walk.law}"
 
     def label(self) -> str:
         facts = f"{self.column!r}, tau = {self.tau}, interval = {self.covers}"
         return f"{type(self).__name__}({facts})"
 
-    def _rate(self) -> Fraction:
-        """Rate of the quantile's own draw: all of epsilon, or a quarter of it."""
-        return self.budget.rate if self.covers == "none" else self.budget.rate * POINT
-
     def exponential_shares(self) -> Sequence[Fraction]:
         if self.covers == "none":
             return [Fraction(1)]
-        return [POINT, OUTER / 2, OUTER / 2, 2 * COUNTS]  # log ratios of counts have either sign
+        return [POINTS, 2 * COUNTS]  # log ratios of counts have either sign
 
     # --- facts known in advance ---------------------------------------------------------------
 
@@ -211,13 +206,15 @@ class KNormQuantile(ColumnGradient):
         ``n tau - x`` at or below it. Public: it depends on the grid and epsilon only.
         """
         miss = 1 - check_probability("confidence", confidence)
-        return rank_reach(self.schema.resolution, miss, self._rate())
+        if self.covers != "none":
+            return self.walk.rank_error(miss)
+        return rank_reach(self.schema.resolution, miss, self.budget.rate)
 
     # --- the law ------------------------------------------------------------------------------
 
     def law_on(self, ranks: Ranks) -> PieceLaw:
-        """The exact law of the released grid point; **not private**."""
-        return ranks.law(ranks.rows * self.tau, self._rate())
+        """The exact law of the released grid point, without an interval; **not private**."""
+        return ranks.law(ranks.rows * self.tau, self.budget.rate)
 
     def draws_level(self) -> bool:
         return self.covers != "none"
@@ -229,12 +226,12 @@ class KNormQuantile(ColumnGradient):
 
     def drawn(self, ranks: Ranks, rng: RandomSource, confidence: float) -> Draft:
         """A release for rows that were read."""
-        point = self.law_on(ranks).draw(rng)
-        middle = on_grid(self.names[:1], [point], self.domain, self.bits)
         if self.covers == "none":
-            return middle
-        points = self.walk.draw(ranks, point, 1 - confidence, rng)
-        ends = on_grid(self.names[1:], points, self.domain * 2, self.bits, PART_OF_INTERVAL)
+            point = self.law_on(ranks).draw(rng)
+            return on_grid(self.names, [point], self.domain, self.bits)
+        point, low, high = self.walk.draw(ranks, 1 - confidence, rng)
+        middle = on_grid(self.names[:1], [point], self.domain, self.bits)
+        ends = on_grid(self.names[1:], (low, high), self.domain * 2, self.bits, PART_OF_INTERVAL)
         covers: Covers = "sample" if self.covers == "sample" else "population"
         return _bracketed(middle, ends, self.domain[0], covers)
 
@@ -245,10 +242,11 @@ class KNormQuantile(ColumnGradient):
         """
         level, rows = check_confidence(confidence), self.schema.rows
         each = 1 - (1 - level) / len(self.names)
-        std, half = _around(float(self.tau), rows * float(self._rate()), each)
+        if self.covers == "none":
+            std, half = _around(float(self.tau), rows * float(self.budget.rate), each)
+        else:
+            std, half = self.walk.foreseen(1 - level, each)
         ranks = self.rank_error(each)
-        if self.covers != "none":
-            half = self.walk.foreseen(self._rate(), 1 - level, each)
         width = self.domain[0].width
         return Preview(
             self.names[:1],

@@ -1,4 +1,4 @@
-"""Ends of an interval for a quantile: candidates around a released point, and counts of rows."""
+"""A quantile with an interval: points near three ranks, and counts of rows around them."""
 
 from __future__ import annotations
 
@@ -10,43 +10,45 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from tightdp.errors import FloatArray
+from tightdp.errors import FloatArray, InfeasibleSamplingError, fail
+from tightdp.exact.joint_law import JointLaw
 from tightdp.exact.lattice_bodies import DiamondBody
 from tightdp.exact.lattice_body import LatticeBody
 from tightdp.exact.lattice_histograms import HistogramBody
-from tightdp.mechanisms.ranks import BinomialSteps, Ranks
+from tightdp.mechanisms.ranks import BinomialSteps, Ranks, finer_bits, score_cap
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource, source
 from tightdp.schema import Schema
 
-POINT, OUTER, COUNTS = Fraction(1, 4), Fraction(1, 5), Fraction(11, 20)  # shares of epsilon
-_STEPS = (80, 35, 14, 2)  # ranks of candidates beyond the sampling error, times epsilon
-_FARTHER = (4,)  # times the distance of the outer point
-_REFERENCE = len(_FARTHER)
-_CANDIDATES = len(_FARTHER) + len(_STEPS) + 1
+POINTS, COUNTS = Fraction(2, 5), Fraction(3, 5)  # shares of epsilon
+_STEPS = (70, 32, 14, 3)  # ranks of candidates beyond the sampling error, times epsilon
+_FARTHER = (32, 4)  # times the distance of the outer point
+_OUTER = len(_FARTHER)  # the place of the outer point
+_CANDIDATES = _OUTER + len(_STEPS) + 1
 CELLS = 2 * _CANDIDATES + 1
+_MOST_ROWS = 1 << 23  # that a draw of the points works with
 _FINE = 256  # points in a scale of the noise, at least, at which its law is summed
 _REACH = 90  # scales of the noise beyond which less than _LEAST lies
 _LEAST = 1e-20
 _PER_RANK = 8  # steps of a rank in which limits are sought where the number of rows is private
-_MODELS, _GRID, _SEED = 2001, 1001, 20_260_102  # even rows, simulated for previews
+_MODELS, _SEED = 8000, 20_260_102  # even rows, simulated for previews
 
 
 class RankWalk:
-    r"""Two ends around a quantile q, for a point M that was released before.
+    r"""Releases a point M near a quantile q, and two ends around q.
 
-    1. *Outer points.* L is drawn among the grid points at or below M, near the rank
-    :math:`n\tau - a_0`, and U above M likewise. 2. *Candidates* for the lower end are
-    :math:`\ell_i = M - \lceil (M - L)\, a_i/a_0 \rceil` with public numbers
-    :math:`a_0 > a_1 > \dots`, and for the upper end likewise. 3. *Counts.* The candidates cut the
-    line into cells :math:`(-\infty, \ell_0), [\ell_0, \ell_1), \dots, [\ell_4, u_4], \dots,
-    (u_0, \infty)`, whose rows are counted with noise. 4. *Walk.* From outside inwards, the lower
-    end is the last candidate before the first one below which too many rows were counted; the
-    public bound, if that is the outermost one. The upper end likewise.
+    1. *Points.* L, M and U are drawn jointly near the ranks :math:`n\tau - a`, :math:`n\tau` and
+    :math:`n\tau + a`, as by :class:`~tightdp.KNormQuantiles`. 2. *Candidates* for the lower end lie
+    on the line through M and L at public fractions :math:`a_i/a` of their distance, rounded
+    outwards: beyond L, at L, between L and M, and at M. For the upper end likewise. 3. *Counts.*
+    The candidates cut the line into cells :math:`(-\infty, \ell_0), [\ell_0, \ell_1), \dots,
+    [M, M], \dots, (u_1, u_0], (u_0, \infty)`, whose rows are counted with noise. 4. *Walk.* From
+    outside inwards, the lower end is the last candidate before the first one below which too many
+    rows were counted; the public bound, if that is the outermost one. The upper end likewise.
 
     **Coverage.** The lower end lies above q only if the *first* candidate t above q passes. Which
-    one that is depends on the rows, M, L and U, and the noise of counts is independent of these.
+    one that is depends on the rows, L, M and U, and the noise of counts is independent of these.
     With A and S the noisy numbers of rows below t and of all rows, t passes if
     :math:`T = A - \tau S \le c_j`, j the place of t. All :math:`N(q)` rows at or below q lie below
     t, so :math:`T \ge N(q) - n\tau + W_j`, :math:`W_j` the noise in it. The chance of a miss is at
@@ -57,30 +59,31 @@ class RankWalk:
     chance to miss. The other half is for the upper end, with :math:`1 - \tau` and all turned round.
 
     **Privacy.**
-    Statement: given M both ends are DP for three quarters of epsilon; M has the last one.
-    Needs: [P1] rows on a public grid; :math:`a_i` and :math:`c_j` from public facts.
-    Proof: 1. [P2] L has the weight :math:`e^{-r s(t)}`, :math:`s(t) = \max\{0, N^-(t) - g,
-    g - N(t)\}`, where the aim g grows by 0 to 1 for every further row, as do :math:`N^-` and N: s
-    changes by at most k for a person with k rows, by 1 for a row replaced, and r is a tenth of
-    epsilon over 2k. U has as much: a fifth for both. 2. [P3] Given the candidates, a row replaced
-    goes from one cell to another, and a person adds k rows. Noise of the law
-    :math:`e^{-r\lvert z\rvert_1}`, r = 11/20 of epsilon over 2 or k, covers this. Where the number
-    of rows is public the noise sums to 0, as do the moves. 3. The walk reads nothing else; the
-    epsilons add, each step using what was drawn before.
+    Statement: point and ends are epsilon-DP under the neighbour relation of the schema.
+    Needs: [P1] rows on a public grid; :math:`a`, :math:`a_i` and :math:`c_j` from public facts.
+    Proof: 1. [P2] The points have the law of :class:`~tightdp.KNormQuantiles`, with weight
+    :math:`e^{-r s}`, s the sum over the four gaps of the distance of the rows in them from their
+    wanted numbers. These sum to n, and each is public or grows by 0 to 1 for every further row, by
+    1 in all. So a row replaced, or added, changes s by at most 2, a person by 2k; r is two fifths
+    of epsilon over 4k. Rows are moved within their grid cells, and s counts up to a cap, as there.
+    2. [P3] Given the candidates, a row replaced goes from one cell to another, and a person adds k
+    rows. Noise of the law :math:`e^{-r\lvert z\rvert_1}`, r = three fifths of epsilon over 2 or k,
+    covers this. Where the number of rows is public the noise sums to 0, as do the moves. 3. The
+    walk reads nothing else; the epsilons add.
     Numerics: ``exact``.
 
-    **Choice of numbers.** Shares of epsilon and :math:`a_i` were chosen for short intervals on even
-    and on skewed rows, from next to no sampling error to one far larger than the noise:
-    :math:`a_i = zs + (150, 45, 22, 10, 1)\,k/\epsilon`, s the standard deviation of the binomial
-    number (0 for the quantile of the rows) and z the normal quantile. Where rows are so few that
-    :math:`a_0` is beyond the middle between :math:`-c_0` and :math:`n\tau`, all are nearer.
+    **Choice of numbers.** Shares of epsilon and :math:`a_i` were chosen for short intervals of even
+    and skewed rows, from next to no sampling error to one far larger than the noise. With s the
+    standard deviation of the binomial number (0 for the quantile of the rows) and z the normal
+    quantile, :math:`a = zs + 70k/\epsilon`; candidates are at 32 and 4 times a, at a, and at
+    :math:`zs + (32, 14, 3)k/\epsilon` ranks. Where rows are so few that a is beyond the middle
+    between :math:`-c_0` and :math:`n\tau`, all are nearer.
 
     Parameters
     ----------
     schema : Schema
-        Rows, neighbours, and rows of a person.
+        Rows, grid, neighbours, and rows of a person.
     tau, epsilon : Fraction
-        Epsilon for point and ends.
     population : bool
         Whether the quantile of the population is meant, or that of the rows.
 
@@ -89,10 +92,10 @@ class RankWalk:
     >>> from tightdp.schema import Interval
     >>> schema = Schema({"age": Interval(0, 100)}, rows=1000)
     >>> walk = RankWalk(schema, Fraction(1, 2), Fraction(1), population=True)
-    >>> walk.offsets(0.05)[0]  # ranks; the sampling error reaches 31
-    (181, 76, 53, 41, 32)
+    >>> walk.offsets(0.05)[0]  # ranks; the sampling error reaches 30
+    (3232, 404, 101, 63, 45, 34, 0)
     >>> [int(limit) for limit in walk.limits(0.05)[0]]
-    [-34, -35, -36, -36, -37]
+    [-34, -35, -36, -37, -37, -38, -38]
     """
 
     def __init__(self, schema: Schema, tau: Fraction, epsilon: Fraction, population: bool) -> None:
@@ -100,7 +103,15 @@ class RankWalk:
         self._persons = 1 if replaced else schema.rows_per_person
         self._rows, self._tau, self._epsilon = schema.rows, tau, epsilon
         self._population = population
-        self.outer_rate = OUTER * epsilon / (4 * self._persons)
+        self.rate = POINTS * epsilon / (4 * self._persons)
+        self._finer, self._edge = finer_bits(schema), schema.resolution
+        self.cap = score_cap((2 * self._edge + 1) << self._finer, 3, self.rate)
+        if min(self._rows, self.cap) > _MOST_ROWS:
+            fail(
+                f"`interval` must be left out for {self._rows} rows at this `epsilon`: its draw "
+                f"works with {min(self._rows, self.cap)} of them. Or spend more.",
+                InfeasibleSamplingError,
+            )
         kept = schema.rows_known  # no noise on the number of rows
         body: LatticeBody = HistogramBody(CELLS) if kept else DiamondBody(CELLS)
         moved = 1 if kept else 2 if replaced else self._persons  # levels of a body
@@ -112,33 +123,48 @@ class RankWalk:
         """What is drawn, in words."""
         total = ", which sums to 0" if self._law.kept else ""
         return (
-            f"a point on either side of it with weight exp(-{self.outer_rate} * s); rows in the "
-            f"{CELLS} cells between candidates with noise z of weight exp(-{self._law.rate} * "
-            f"|z|){total}"
+            f"three ordered grid points with weight exp(-{self.rate} * s), s the sum over gaps of "
+            f"the distance of the rows in them from their number, at most {self.cap}; rows in "
+            f"{CELLS} cells with noise z of weight exp(-{self._law.rate} * |z|){total}"
         )
 
-    def draw(self, ranks: Ranks, point: int, miss: float, rng: RandomSource) -> tuple[int, int]:
-        """Both ends, for rows that were read."""
+    def draw(self, ranks: Ranks, miss: float, rng: RandomSource) -> tuple[int, int, int]:
+        """The point and both ends, for rows that were read."""
         limits, offsets, edge = self.limits(miss), self.offsets(miss), ranks.edge
-        aims = [self._aim(ranks.rows, side, miss) for side in (0, 1)]
-        below = ranks.law(aims[0], self.outer_rate, last=point).draw(rng)  # [P2]
-        above = ranks.law(ranks.rows - aims[1], self.outer_rate, first=point).draw(rng)
-        low = [max(point + (below - point) * a // offsets[0][_REFERENCE], -edge) for a in offsets[0]]
-        high = [min(point - (point - above) * a // offsets[1][_REFERENCE], edge) for a in offsets[1]]
+        below, point, above = (int(t) for t in self.points(ranks, miss, rng).draw(rng))
+        below, point, above = (t >> self._finer for t in (below, point, above))
+        low = [max(point + (below - point) * a // offsets[0][_OUTER], -edge) for a in offsets[0]]
+        high = [min(point - (point - above) * a // offsets[1][_OUTER], edge) for a in offsets[1]]
         counts, noise = ranks.between(low, high[::-1]), self.noise.sample(1, rng=rng)[0]
         noisy = [int(c) + int(z) for c, z in zip(counts, noise, strict=True)]  # [P3]
         first = _passed(noisy, self._tau, limits[0])
         last = _passed(noisy[::-1], 1 - self._tau, limits[1])
-        return [-edge, *low][first], [edge, *high][last]
+        return point, [-edge, *low][first], [edge, *high][last]
+
+    def points(self, ranks: Ranks, miss: float, rng: RandomSource) -> JointLaw:
+        """The law of L, M and U, given how rows are moved in their cells; **not private**. [P2]
+
+        Rows farther than half of the cap from all three ranks do not matter: a point among them
+        leads the score to the cap.
+        """
+        rows, edge = ranks.rows, ranks.edge
+        aims = [self._aim(rows, 0, miss), rows * self._tau, rows - self._aim(rows, 1, miss)]
+        first = max(0, math.floor(aims[0]) - self.cap // 2 - 2)
+        last = min(rows, math.ceil(aims[2]) + self.cap // 2 + 2)
+        inside = ranks.cells(first, last) << self._finer
+        moved = np.sort(inside + rng.integers(1 << self._finer, len(inside)))
+        shares = [(aim - first) / max(1, len(moved)) for aim in aims]
+        ends = -edge << self._finer, (edge + 1) << self._finer
+        return JointLaw(moved, *ends, shares, self.rate, self.cap)
 
     def _aim(self, rows: int, side: int, miss: float) -> Fraction:
         """How many of the rows shall lie beyond an outer point; not private.
 
-        It grows by 0 to 1 for every row. [P2]
+        It grows with the rows, by less than their share beyond the quantile does. [P2]
         """
         share = rows * (1 - self._tau if side else self._tau)
         middle = [(share + limit) / 2 for limit in self.limits(miss)[side][:1]]
-        return max([share - self.offsets(miss)[side][_REFERENCE], *middle])
+        return min(share, max([Fraction(0), share - self.offsets(miss)[side][_OUTER], *middle]))
 
     # --- from public facts ------------------------------------------------------------------------
 
@@ -161,33 +187,51 @@ class RankWalk:
         tau = float(self._tau)
         return math.floor(-ndtri(miss / 2) * math.sqrt(self._rows * tau * (1 - tau)))
 
+    def rank_error(self, miss: float) -> float:
+        """The point is at most so many ranks off, but for this chance, whatever the rows.
+
+        If it is x off, the score is 2x at least; some points have a score of at most 4.
+        """
+        edge = ((2 * self._edge + 1) << self._finer) + 2
+        triples = 3 * math.log(edge) - math.log(6)
+        return ((triples - math.log(miss)) / float(self.rate) + 4) / 2 * (1 + 1e-12)
+
     def limits(self, miss: float) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
         """The largest T with which candidates pass, of either end."""
         rows = self._rows if self._population else None
         turned = self._law._replace(tau=1 - self._law.tau)
         return self._law.limits(rows, miss / 2), turned.limits(rows, miss / 2)
 
-    def foreseen(self, point_rate: Fraction, miss: float, level: float) -> float:
-        """How far the farther end is from the quantile, at this level: a share of even rows."""
-        bits, rows = source(_SEED), float(self._rows)
-        uniform, noise = bits.uniform((3, _MODELS)), self.noise.sample(_MODELS, rng=bits)
-        aim = rows * float(self._tau)
-        point = _near(uniform[0], aim, float(point_rate), np.full(_MODELS, rows))
-        reached = []
-        for side, tau in enumerate((self._tau, 1 - self._tau)):
-            room = rows - point if side else point  # rows beyond the point
-            beyond = float(self._aim(self._rows, side, miss))
-            outer = _near(uniform[1 + side], beyond, float(self.outer_rate), room)
+    def foreseen(self, miss: float, level: float) -> tuple[float, float]:
+        """Standard error of the point, and how far the farther end is from the quantile at this
+        level: shares of even rows.
+
+        The errors of the ranks of three points are a walk with Laplace steps that returns to zero.
+        """
+        bits, rows, tau = source(_SEED), float(self._rows), float(self._tau)
+        steps = bits.exponential((_MODELS, 3)) - bits.exponential((_MODELS, 3))
+        walks = np.cumsum(steps, axis=1)
+        walks = walks[bits.uniform(_MODELS) < np.exp(-np.abs(walks[:, -1]))] / float(self.rate)
+        models = len(walks)
+        aims = [self._aim(self._rows, side, miss) for side in (0, 1)]
+        points = np.array([float(aims[0]), rows * tau, rows - float(aims[1])]) + walks
+        points = np.maximum.accumulate(np.clip(points, 0.0, rows), axis=1)
+        noise, reached = self.noise.sample(models, rng=bits).astype(np.float64), []
+        for side, share in enumerate((tau, 1 - tau)):
+            beyond = rows - points[:, ::-1] if side else points
             offsets = np.array(self.offsets(miss)[side], dtype=np.float64)
-            places = np.maximum(room[:, None] + np.outer(outer - room, offsets / offsets[_REFERENCE]), 0.0)
-            cells = noise[:, :: 1 - 2 * side].astype(np.float64)
+            away = np.outer(beyond[:, 1] - beyond[:, 0], offsets / offsets[_OUTER])
+            places = np.maximum(beyond[:, 1:2] - away, 0.0)
+            cells = noise[:, :: 1 - 2 * side]
             looked = places + np.cumsum(cells, axis=1)[:, :_CANDIDATES]
-            looked -= float(tau) * (rows + cells.sum(axis=1))[:, None]
+            looked -= share * (rows + cells.sum(axis=1))[:, None]
             most = [float(x) for x in self.limits(miss)[side]] or [-math.inf] * _CANDIDATES
             passed = np.logical_and.accumulate(looked <= most, axis=1).sum(axis=1)
-            ends = np.column_stack([np.zeros(_MODELS), places])[np.arange(_MODELS), passed]
-            reached.append(rows * float(tau) - np.minimum(ends, room))
-        return float(np.quantile(np.max(reached, axis=0), level)) / rows
+            ends = np.column_stack([np.zeros(models), places])[np.arange(models), passed]
+            reached.append(rows * share - ends)
+        off = (points[:, 1] - rows * tau) / rows
+        farther = np.max(reached, axis=0) / rows
+        return float(np.sqrt(np.mean(off**2))), float(np.quantile(farther, level))
 
 
 def _passed(noisy: Sequence[int], tau: Fraction, limits: Sequence[Fraction]) -> int:
@@ -198,15 +242,6 @@ def _passed(noisy: Sequence[int], tau: Fraction, limits: Sequence[Fraction]) -> 
         if upto - share > limit:
             return passed
     return len(limits)
-
-
-def _near(uniform: FloatArray, aim: float, rate: float, most: FloatArray) -> FloatArray:
-    """Draws with weight exp(-rate |x - aim|) on [0, most], from uniform numbers."""
-    x = np.multiply.outer(most, np.linspace(0.0, 1.0, _GRID))
-    away = rate * np.abs(x - aim)
-    upto = np.cumsum(np.exp(away.min(axis=1, keepdims=True) - away), axis=1)
-    place = (upto < (uniform * upto[:, -1])[:, None]).sum(axis=1)
-    return np.asarray(x[np.arange(len(x)), place])
 
 
 class CountLaw(NamedTuple):

@@ -120,27 +120,25 @@ class Ranks:
         """Rows at or below a grid point; not private."""
         return int(self.upto[np.searchsorted(self.values, point, side="right") - 1])
 
+    def cells(self, first: int, last: int) -> NDArray[np.int64]:
+        """The grid values of the rows first + 1, ..., last, in order; not private."""
+        counts = np.clip(self.upto, first, last) - np.clip(self.below, first, last)
+        return np.repeat(self.values, counts)
+
     def between(self, low: Sequence[int], high: Sequence[int]) -> list[int]:
         """Rows in the cells that increasing grid points cut: those in ``low`` belong to the cell
         above them, those in ``high`` to the cell below; not private."""
         upto = [*map(self.below_at, low), *map(self.upto_at, high), self.rows]
         return [after - before for before, after in pairwise([0, *upto])]
 
-    def law(
-        self,
-        target: Fraction,
-        rate: Fraction,
-        *,
-        first: int | None = None,
-        last: int | None = None,
-    ) -> PieceLaw:
+    def law(self, target: Fraction, rate: Fraction) -> PieceLaw:
         r"""The law on the grid with weight :math:`e^{-r s(t)}`, s the distance of t from a rank.
 
         With :math:`N^-(t)` rows below t and :math:`N(t)` rows at or below t,
         :math:`s(t) = \max\{0, N^-(t) - \text{target}, \text{target} - N(t)\}`: the least size of
         a subgradient. The two ends of the grid stand for everything beyond them: at the lower end
         the first difference is dropped, at the upper end the second. So some point has the score
-        0, whatever the target and the rows. ``first`` and ``last`` leave a part of the grid.
+        0, whatever the target and the rows.
         """
         num, den = target.numerator, target.denominator
         kind: Any = np.int64 if den * max(self.rows, 1) + abs(num) < _WORD else object
@@ -153,9 +151,7 @@ class Ranks:
         levels[1::2] = np.maximum(np.maximum(below - num, num - upto), 0)
         levels[1] = max(0, num - upto[0])
         levels[-2] = max(0, below[-1] - num)
-        end = self.edge + 1 if last is None else last + 1
-        inside = np.clip(starts, -self.edge if first is None else first, end)
-        return PieceLaw(inside, end, levels, rate / den)
+        return PieceLaw(starts, self.edge + 1, levels, rate / den)
 
 
 def rank_sensitivity(schema: Schema, added: Fraction) -> Fraction:
@@ -191,6 +187,24 @@ class BinomialSteps:
         upper = steps > mean  # differences of small numbers, on either side
         chances = np.where(upper, beyond[:-1] - beyond[1:], upto[1:] - upto[:-1])
         return cls(steps.astype(np.float64), chances)
+
+
+def score_cap(points: int, levels: int, rate: Fraction) -> int:
+    """A score that is as good as never reached by chance, from public facts alone.
+
+    With so many grid points tuples of that score have together less than 2**-64 of the weight of
+    one that is a few ranks off.
+
+    >>> score_cap(1 << 40, 99, Fraction(1, 4))
+    10121
+    """
+    tuples = math.fsum(math.log((points + i) / (i + 1)) for i in range(levels))
+    return math.ceil((tuples + 64 * math.log(2)) / float(rate)) + 4 * (levels + 1)
+
+
+def finer_bits(schema: Schema) -> int:
+    """Bits within a grid cell: so many that rows of one cell are seldom tied again."""
+    return min(60 - schema.bits, schema.rows.bit_length() + 4)
 
 
 def grid_for_ranks(schema: Schema, column: str, epsilon: Fraction) -> Schema:
