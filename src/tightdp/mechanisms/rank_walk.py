@@ -108,8 +108,8 @@ class RankWalk:
         self.cap = score_cap((2 * self._edge + 1) << self._finer, 3, self.rate)
         if min(self._rows, self.cap) > _MOST_ROWS:
             fail(
-                f"`interval` takes too long for {self._rows} rows at this `epsilon`: its draw works "
-                f"with {min(self._rows, self.cap)} of them. Leave it out, or spend more.",
+                f"`interval` takes too long for {self._rows} rows at this `epsilon`: its draw "
+                f"works with {min(self._rows, self.cap)} of them. Leave it out, or spend more.",
                 InfeasibleSamplingError,
             )
         kept = schema.rows_known  # no noise on the number of rows
