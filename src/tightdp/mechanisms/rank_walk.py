@@ -262,13 +262,13 @@ class CountLaw(NamedTuple):
         """
         return _limits(self, rows, miss)
 
-    def sums(self) -> list[_Sum]:
+    def sums(self) -> list[_CountNoise]:
         """For 1, 2, ... outer cells."""
         kind = _Kept if self.kept else _Free
         return [kind(cells, self) for cells in range(1, _CANDIDATES + 1)]
 
 
-class _Sum(Protocol):
+class _CountNoise(Protocol):
     """Noise of :math:`A - \tau S` for so many outer cells."""
 
     step: Fraction
@@ -373,7 +373,7 @@ def _limits(law: CountLaw, rows: int | None, miss: float) -> tuple[Fraction, ...
     return ()  # no candidate passes
 
 
-def _largest(noise: _Sum, less: FloatArray, chances: FloatArray, miss: float) -> Fraction:
+def _largest(noise: _CountNoise, less: FloatArray, chances: FloatArray, miss: float) -> Fraction:
     """The largest multiple of the step with a chance of at most ``miss``."""
 
     def fits(steps: int) -> bool:
