@@ -369,7 +369,7 @@ def small_cells(tables: int) -> Iterator[str]:
 
 
 def median_cells(name: str, tables: int) -> Iterator[Cell]:
-    """Of the skewed rows of the mean, in [0, 100]: ends are drawn from their law in doubles."""
+    """Of the skewed rows of the mean, in [0, 100]: releases as they are drawn."""
     law, truth = MEANS["mean, skewed"][0], 10 * float(stats.gamma.ppf(0.5, 2))
     for rows in CHOSEN["rows"]:
         rng = np.random.default_rng([SEED, len(name), rows])
@@ -382,31 +382,14 @@ def median_cells(name: str, tables: int) -> Iterator[Cell]:
             x = np.sort(law(rng, rows))
             usual += (x[min(high, rows - 1)] - x[max(low - 1, 0)]) / tables
             for place, median in enumerate(asked):
-                rate = float(median._end_rate())
-                step = 50 / median.schema.resolution
-                low_rank, high_rank = map(float, median._targets(rows, ALPHA))
-                ends = [_drawn(x, rank, rate, step, rng) for rank in (low_rank, high_rank)]
-                held[place] += ends[0] <= truth <= ends[1]
-                widths[place] += (ends[1] - ends[0]) / tables
+                release = median.release({"x": x}, confidence=1 - ALPHA, rng=rng)
+                first, last = median.conf_int(release)
+                held[place] += first <= truth <= last
+                widths[place] += (last - first) / tables
         for place, epsilon in enumerate(EPSILONS):
             share = [float(held[place]) / tables]
             notes = "proved for every law of the rows"
             yield Cell(name, rows, epsilon, share, widths[place], usual, math.nan, notes)
-
-
-def _drawn(x: Array, target: float, rate: float, step: float, rng: Rng) -> float:
-    """A point with weight exp(-rate |rank - target|), rows in order and in [0, 100].
-
-    The ends of the grid, one step each, stand for everything beyond them.
-    """
-    rank = np.arange(len(x) + 1)
-    level = np.concatenate([[max(0.0, target)], abs(rank - target), [max(0.0, len(x) - target)]])
-    edges = np.concatenate([[-step, 0.0], x, [100.0, 100.0 + step]])
-    weights = np.cumsum(np.diff(edges) * np.exp(-rate * (level - level.min())))
-    piece = int(np.searchsorted(weights, weights[-1] * rng.random(), side="right"))
-    piece = min(piece, len(edges) - 2)
-    point = edges[piece] + (edges[piece + 1] - edges[piece]) * rng.random()
-    return float(np.clip(point, 0.0, 100.0))
 
 
 # --- the page -------------------------------------------------------------------------------------

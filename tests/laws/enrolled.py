@@ -864,6 +864,11 @@ MECHANISMS: dict[type, list[Case]] = {
     ]
     + [
         Case(
+            "quantile, population",
+            lambda facts: tdp.KNormQuantile(facts, "x", 0.25, epsilon=1, interval="population"),
+            ("replace-one",),
+        ),
+        Case(
             "quantile of rows of persons",
             lambda facts: tdp.KNormQuantile(of_persons(facts, 3), "y", 0.25, epsilon=1),
             ("add-remove",),

@@ -41,6 +41,12 @@ BEYOND: dict[type, Callable[[], Any]] = {
     ),
     JointKolmogorov: lambda: JointKolmogorov(JointHistogram(FACTS, ["x", "y"], 9), 9, epsilon=1),
     KolmogorovSample: lambda: KolmogorovSample(FACTS, "x", 10_000, epsilon=1, size=200_000),
+    tdp.KNormQuantile: lambda: tdp.KNormQuantile(
+        MANY.with_rows(10**9), "a", 0.3, epsilon=1e-6, interval="sample"
+    ),
+    tdp.KNormMedian: lambda: tdp.KNormMedian(
+        MANY.with_rows(10**9), "a", epsilon=1e-6, interval="population"
+    ),
     tdp.KNormQuantiles: lambda: tdp.KNormQuantiles(
         MANY, "a", [Fraction(i, 1000) for i in range(1, 1000)], epsilon=1
     ),

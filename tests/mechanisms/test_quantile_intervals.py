@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from laws import largest_loss
 from quantile_laws import schema
-from scipy.stats import binom, norm
+from scipy.stats import norm
 
 import tightdp as tdp
 from tightdp.errors import ParameterError
@@ -51,68 +51,6 @@ def test_sample_intervals_cover(neighbors: str, seed: int) -> None:
     assert share >= 0.8 - 5 * 0.4 / 20
 
 
-@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
-def test_both_ends_share_the_chance_to_miss(neighbors: str) -> None:
-    """By the exact laws of both ends: rows for which nearly all points of the grid are wrong.
-
-    The rows lie on three points next to each other, so that the lower end hardly has a right point,
-    and above them the grid is empty; and mirrored; and with half of it on either side.
-    """
-    rows, miss, edge = 301, 0.05, 1 << 10
-    facts = tdp.Schema({"x": tdp.Interval(-1, 1)}, rows=rows, neighbors=neighbors, bits=10)
-    median = tdp.KNormMedian(facts, "x", epsilon=1, interval="sample")
-    low, high = median._targets(rows, miss)
-    few, half, found = math.floor(low), rows // 2, []
-    tables = [
-        ([-edge, -edge + 1, edge], [few, half + 1 - few, half], -edge + 1),
-        ([-edge, edge - 1, edge], [half, half + 1 - few, few], edge - 1),
-        ([-edge, 0, edge], [half, 1, half], 0),
-    ]
-    for points, counts, quantile in tables:
-        ranks = Ranks(np.array(points), np.array(counts), edge)
-        assert ranks.quantile(Fraction(1, 2)) == quantile
-        shares = []
-        for target in (low, high):
-            law = ranks.law(target, median._end_rate())
-            each = law.probabilities() / np.maximum(law.lengths, 1)
-            shares.append(np.repeat(each, law.lengths))
-        assert len(shares[0]) == 2 * edge + 1
-        at = quantile + edge
-        found.append(float(shares[0][at + 1 :].sum() + shares[1][:at].sum()))
-    assert max(found) <= miss
-    assert max(found) > miss / 4  # so that half of the chance for each would be too careful by two
-
-
-@pytest.mark.parametrize("tau", [Fraction(1, 2), Fraction(1, 5)])
-@pytest.mark.parametrize(("rows", "epsilon"), [(60, 1), (60, 8), (200, 20)])
-def test_ends_miss_the_population_no_more_often_than_stated(
-    rows: int, epsilon: int, tau: Fraction
-) -> None:
-    """By the exact laws, over all samples: populations for which every other point is wrong.
-
-    Nearly all rows lie on the ends of the grid, so that of all points between the quantile and an
-    end none is better than another.
-    """
-    miss, edge, hair = 0.05, 1 << 8, 1e-9
-    facts = tdp.Schema({"x": tdp.Interval(-1, 1)}, rows=rows, bits=8)
-    quantile = tdp.KNormQuantile(facts, "x", tau, epsilon=epsilon, interval="population")
-    targets = quantile._targets(rows, miss)
-    found = []
-    for place in (-edge, -edge + 1, 0, edge // 2, edge - 1):
-        total = 0.0
-        for below in range(rows + 1):
-            chance = binom.pmf(below, rows, float(tau) - (0 if place == -edge else hair))
-            ranks = Ranks(np.array([-edge, edge]), np.array([below, rows - below]), edge)
-            beyond = slice(place + edge + 1, None), slice(place + edge)
-            for target, wrong in zip(targets, beyond, strict=True):
-                law = ranks.law(target, quantile._end_rate())
-                each = law.probabilities() / np.maximum(law.lengths, 1)
-                total += chance * float(np.repeat(each, law.lengths)[wrong].sum())
-        found.append(total)
-    assert max(found) <= miss
-    assert max(found) > miss / 3  # a chance of its own for sampling and noise had at most miss / 7
-
-
 def test_population_intervals_cover(seed: int) -> None:
     facts = schema(-5, 5, rows=400)
     share = covered(
@@ -130,7 +68,7 @@ def test_population_intervals_cover(seed: int) -> None:
 def test_intervals_are_paid_from_the_same_epsilon() -> None:
     facts = schema(rows=9)
     plain, wide = (tdp.KNormMedian(facts, "x", epsilon=3, interval=i) for i in ("none", "sample"))
-    assert wide._rate() + 2 * wide._end_rate() == plain._rate()
+    assert wide.walk.noise.epsilon + 4 * wide.walk.rate == 3
     assert wide.guarantee().epsilon == 3
     with pytest.raises(ParameterError, match="interval"):
         tdp.KNormQuantile.conf_int(plain.release({"x": np.zeros(9)}))

@@ -32,8 +32,8 @@ def test_a_quantile_with_a_paid_interval_has_one():
     for found in (release, again):
         np.testing.assert_array_equal(found.interval[0], found.value[1:])
         np.testing.assert_array_equal(found.interval[:1], answer.interval)
-    assert "exp(-1/10 * s)" in release.noise  # the middle's rate
-    assert "exp(-1/5 * s)" in release.noise  # and that of the ends
+    assert "exp(-1/10 * s)" in release.noise  # the rate of the points
+    assert "exp(-3/10 * |z|)" in release.noise  # and that of the counts
 
 
 def _with_level(plan, releases: str, level: float) -> Plan:

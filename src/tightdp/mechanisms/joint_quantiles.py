@@ -24,7 +24,7 @@ from tightdp.errors import (
 from tightdp.exact.joint_law import JointLaw
 from tightdp.mechanisms.exponential_grids import on_grid
 from tightdp.mechanisms.quantiles import ColumnGradient, check_tau, share_name
-from tightdp.mechanisms.ranks import Ranks
+from tightdp.mechanisms.ranks import Ranks, finer_bits, score_cap
 from tightdp.preview import ORDERED_ROWS, Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource, source
@@ -200,19 +200,6 @@ def check_taus(taus: object) -> list[Fraction]:
     return shares
 
 
-def score_cap(points: int, levels: int, rate: Fraction) -> int:
-    """A score that is as good as never reached by chance, from public facts alone.
-
-    With so many grid points tuples of that score have together less than 2**-64 of the weight of
-    one that is a few ranks off.
-
-    >>> score_cap(1 << 40, 99, Fraction(1, 4))
-    10121
-    """
-    tuples = math.fsum(math.log((points + i) / (i + 1)) for i in range(levels))
-    return math.ceil((tuples + 64 * math.log(2)) / float(rate)) + 4 * (levels + 1)
-
-
 def check_work(rows: int, levels: int, cap: int) -> None:
     """Refuse what would take too long or too much memory, from public facts alone.
 
@@ -227,8 +214,3 @@ def check_work(rows: int, levels: int, cap: int) -> None:
             "more, or release each by itself (KNormQuantile).",
             InfeasibleSamplingError,
         )
-
-
-def finer_bits(schema: Schema) -> int:
-    """Bits within a grid cell: so many that rows of one cell are seldom tied again."""
-    return min(60 - schema.bits, schema.rows.bit_length() + 4)

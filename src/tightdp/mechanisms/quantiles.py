@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,10 +22,10 @@ from tightdp.errors import (
 )
 from tightdp.mechanisms.exponential_grids import PieceLaw, on_grid
 from tightdp.mechanisms.gradient import KNormGradient
+from tightdp.mechanisms.rank_walk import COUNTS, POINTS, RankWalk
 from tightdp.mechanisms.ranks import (
     Ranks,
     grid_for_ranks,
-    population_ranks,
     rank_reach,
     rank_sensitivity,
 )
@@ -98,8 +97,8 @@ class KNormQuantile(ColumnGradient):
     n is the number of rows that are left, and private. 2. On the grid
     this is the exponential mechanism with utility -s. 3. Pieces between rows are drawn with
     integers and lazily settled coins (:mod:`tightdp.exact.tilted`), then a uniform point.
-    Numerics: ``exact``. With ``interval`` three such releases share epsilon: a fifth is for the
-    quantile, two fifths are for each end; epsilons add.
+    Numerics: ``exact``. With ``interval`` point and ends are drawn and counted by
+    :class:`~tightdp.mechanisms.rank_walk.RankWalk`, with its own proof, for the same epsilon.
 
     **Erratum.** The paper's (3) has :math:`\epsilon n/(4(1-\tau))`, which spends
     :math:`\epsilon/(2(1-\tau))`: five times epsilon at :math:`\tau = 0.9` (E21). It names no
@@ -123,7 +122,8 @@ class KNormQuantile(ColumnGradient):
     interval : {"none", "sample", "population"}
         Also release an interval that covers, with the probability ``confidence`` of the release,
         the quantile of these rows, or of the population that they are an independent sample of
-        (replace-one only). It brackets by order statistics and is paid from the same epsilon.
+        (replace-one only), whatever the rows. Its ends are found by counting rows, and paid from
+        the same epsilon.
     missing : {"rule", "drop"}, optional
         With "drop" the quantile is that of the rows where the column is there.
     per : {"row", "person"}, optional
@@ -171,6 +171,8 @@ class KNormQuantile(ColumnGradient):
             )
         largest = rank_sensitivity(schema, max(self.tau, 1 - self.tau))
         self._set_up_column(largest, epsilon)
+        if self.covers != "none":
+            self.walk = RankWalk(schema, self.tau, self.epsilon, self.covers == "population")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -179,29 +181,21 @@ class KNormQuantile(ColumnGradient):
 
     @property
     def law(self) -> str:
-        middle = (
-            f"grid points with weight exp(-{self._rate()} * s), s the distance of their rank from "
-            f"{self.tau} of the rows"
+        if self.covers != "none":
+            return self.walk.law
+        return (
+            f"grid points with weight exp(-{self.budget.rate} * s), s the distance of their rank "
+            f"from {self.tau} of the rows"
         )
-        if self.covers == "none":
-            return middle
-        return f"{middle}; ends with weight exp(-{self._end_rate()} * s), from ranks farther out"
 
     def label(self) -> str:
         facts = f"{self.column!r}, tau = {self.tau}, interval = {self.covers}"
         return f"{type(self).__name__}({facts})"
 
-    def _rate(self) -> Fraction:
-        """Rate of the quantile's own draw: all of epsilon, or a fifth of it."""
-        return self.budget.rate if self.covers == "none" else self.budget.rate / 5
-
     def exponential_shares(self) -> Sequence[Fraction]:
-        whole = [self._rate()] if self.covers == "none" else [self._rate(), *[self._end_rate()] * 2]
-        return [rate / self.budget.rate for rate in whole]
-
-    def _end_rate(self) -> Fraction:
-        """Rate of either end of an interval, which needs more: its error is its width."""
-        return self.budget.rate * Fraction(2, 5)
+        if self.covers == "none":
+            return [Fraction(1)]
+        return [POINTS, 2 * COUNTS]  # log ratios of counts have either sign
 
     # --- facts known in advance ---------------------------------------------------------------
 
@@ -212,13 +206,15 @@ class KNormQuantile(ColumnGradient):
         ``n tau - x`` at or below it. Public: it depends on the grid and epsilon only.
         """
         miss = 1 - check_probability("confidence", confidence)
-        return rank_reach(self.schema.resolution, miss, self._rate())
+        if self.covers != "none":
+            return self.walk.rank_error(miss)
+        return rank_reach(self.schema.resolution, miss, self.budget.rate)
 
     # --- the law ------------------------------------------------------------------------------
 
     def law_on(self, ranks: Ranks) -> PieceLaw:
-        """The exact law of the released grid point; **not private**."""
-        return ranks.law(ranks.rows * self.tau, self._rate())
+        """The exact law of the released grid point, without an interval; **not private**."""
+        return ranks.law(ranks.rows * self.tau, self.budget.rate)
 
     def draws_level(self) -> bool:
         return self.covers != "none"
@@ -230,28 +226,27 @@ class KNormQuantile(ColumnGradient):
 
     def drawn(self, ranks: Ranks, rng: RandomSource, confidence: float) -> Draft:
         """A release for rows that were read."""
-        points = [self.law_on(ranks).draw(rng)]
-        if self.covers != "none":
-            low, high = self._targets(ranks.rows, 1 - confidence)
-            points += [ranks.law(target, self._end_rate()).draw(rng) for target in (low, high)]
-        middle = on_grid(self.names[:1], points[:1], self.domain, self.bits)
         if self.covers == "none":
-            return middle
-        ends = on_grid(self.names[1:], points[1:], self.domain * 2, self.bits, PART_OF_INTERVAL)
+            point = self.law_on(ranks).draw(rng)
+            return on_grid(self.names, [point], self.domain, self.bits)
+        point, low, high = self.walk.draw(ranks, 1 - confidence, rng)
+        middle = on_grid(self.names[:1], [point], self.domain, self.bits)
+        ends = on_grid(self.names[1:], (low, high), self.domain * 2, self.bits, PART_OF_INTERVAL)
         covers: Covers = "sample" if self.covers == "sample" else "population"
         return _bracketed(middle, ends, self.domain[0], covers)
 
     def preview(self, confidence: float = 0.95) -> Preview:
         """Rows that fill their bounds evenly: ranks are places. In ranks, whatever the rows.
 
-        With an interval the half-width is how far its ends reach.
+        With an interval the half-width is how far its ends reach; ranks are those of the quantile.
         """
         level, rows = check_confidence(confidence), self.schema.rows
         each = 1 - (1 - level) / len(self.names)
-        std, half = _around(float(self.tau), rows * float(self._rate()), each)
+        if self.covers == "none":
+            std, half = _around(float(self.tau), rows * float(self.budget.rate), each)
+        else:
+            std, half = self.walk.foreseen(1 - level, each)
         ranks = self.rank_error(each)
-        if self.covers != "none":
-            half, ranks = self._reach_of_ends(level, each)
         width = self.domain[0].width
         return Preview(
             self.names[:1],
@@ -263,18 +258,6 @@ class KNormQuantile(ColumnGradient):
             of_rows(self.schema, ORDERED_ROWS),
             np.array([min(ranks, float(rows))]),
         )
-
-    def _reach_of_ends(self, confidence: float, each: float) -> tuple[float, float]:
-        """How far the ends of the interval are from the quantile: as a share, and in ranks."""
-        rows, rate = self.schema.rows, self._end_rate()
-        halves, ranks = [], []
-        for target in self._targets(rows, 1 - confidence):
-            away = abs(float(target - rows * self.tau))
-            ranks.append(away + rank_reach(self.schema.resolution, 1 - each, rate))
-            aim = min(max(float(target) / rows, 0.0), 1.0)
-            off = abs(aim - float(self.tau))
-            halves.append(off + _around(aim, rows * float(rate), each)[1])
-        return max(halves), max(ranks)
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """The quantile, and the interval where one was paid for."""
@@ -290,25 +273,6 @@ class KNormQuantile(ColumnGradient):
             about=f"the interval covers the quantile of the {self.covers}",
             covers=release.covers,
         )
-
-    def _targets(self, rows: int, miss: float) -> tuple[Fraction, Fraction]:
-        r"""Ranks to aim at, so that both ends miss with probability at most ``miss`` together.
-
-        Let q be a quantile of the rows by any usual convention (those that interpolate included):
-        :math:`N^-(q) \le n\tau + 1` and :math:`N(q) \ge n\tau - 1`. A point above q has
-        :math:`N^- \ge n\tau - 1`, one below it :math:`N \le n\tau + 1`. So aiming at
-        :math:`n\tau \mp (x + 1)` the score of every point above q is at least x for the lower end,
-        and that of every point below q for the upper end. No point is wrong for both, some point
-        has the score 0 for either, and both together miss with probability at most
-        :math:`(G - 1) e^{-rx}`, r the rate of an end: x is ``rank_reach(miss)``, rounded up.
-        Population: :func:`~tightdp.mechanisms.ranks.population_ranks`.
-        """
-        edge, rate = self.schema.resolution, self._end_rate()
-        if self.covers == "population":
-            low, high = population_ranks(rows, self.tau, edge, rate, miss)
-            return Fraction(low), Fraction(high)
-        reach = math.ceil(rank_reach(edge, miss, rate)) + 1
-        return rows * self.tau - reach, rows * self.tau + reach
 
     @staticmethod
     def conf_int(release: Release) -> FloatArray:

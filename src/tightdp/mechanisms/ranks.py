@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -112,6 +112,25 @@ class Ranks:
         need = -(-tau.numerator * self.rows // tau.denominator)
         return int(self.values[np.searchsorted(self.upto, need)])
 
+    def below_at(self, point: int) -> int:
+        """Rows below a grid point; not private."""
+        return int(self.below[np.searchsorted(self.values, point)])
+
+    def upto_at(self, point: int) -> int:
+        """Rows at or below a grid point; not private."""
+        return int(self.upto[np.searchsorted(self.values, point, side="right") - 1])
+
+    def cells(self, first: int, last: int) -> NDArray[np.int64]:
+        """The grid values of the rows first + 1, ..., last, in order; not private."""
+        counts = np.clip(self.upto, first, last) - np.clip(self.below, first, last)
+        return np.repeat(self.values, counts)
+
+    def between(self, low: Sequence[int], high: Sequence[int]) -> list[int]:
+        """Rows in the cells that increasing grid points cut: those in ``low`` belong to the cell
+        above them, those in ``high`` to the cell below; not private."""
+        upto = [*map(self.below_at, low), *map(self.upto_at, high), self.rows]
+        return [after - before for before, after in pairwise([0, *upto])]
+
     def law(self, target: Fraction, rate: Fraction) -> PieceLaw:
         r"""The law on the grid with weight :math:`e^{-r s(t)}`, s the distance of t from a rank.
 
@@ -147,39 +166,10 @@ def rank_reach(edge: int, miss: float, rate: Fraction) -> float:
     return math.log(2 * edge / miss) / float(rate) * (1 + 1e-12)
 
 
-@lru_cache(maxsize=256)
-def population_ranks(
-    rows: int, tau: Fraction, edge: int, rate: Fraction, miss: float
-) -> tuple[int, int]:
-    r"""Ranks to aim at, so that two ends miss a quantile of the population with a chance of at most
-    ``miss`` together, for the grid -edge..edge and weights :math:`e^{-r s}`.
-
-    Let B be binomial(n, tau), q the quantile on the grid. At or below q there are stochastically
-    at least B rows. So each of the g points above q has at least the score B - a for a lower end
-    that aims at a, while some point has the score 0: the end lies above q with probability at most
-    :math:`f(g) = E \min\{1, g e^{-r(B - a)}\}`. An upper end likewise lies below q with probability
-    at most h of the number of points there. Both numbers together are at most :math:`W = 2\,edge`,
-    but nobody knows how they share it. As f and h are concave, their sum is at most that of their
-    tangents at W/2, which with slopes u and v is :math:`f + h + \lvert u - v\rvert W/2`.
-
-    >>> population_ranks(100, Fraction(1, 2), 1 << 15, Fraction(2), 0.05)  # 40 and 60 without noise
-    (34, 66)
-    """
-    below, above = _Tail.of(rows, tau), _Tail.of(rows, 1 - tau)
-    r, half, each = float(rate), float(edge), miss / 2
-    while True:
-        low, turned = below.farthest(r, half, each), above.farthest(r, half, each)
-        f, u = below.miss(low, r, half)
-        h, v = above.miss(turned, r, half)
-        if f + h + abs(u - v) * half <= miss:
-            return low, rows - turned
-        each *= 0.97
-
-
 @dataclass(frozen=True)
-class _Tail:
+class BinomialSteps:
     """A binomial number in steps from 0 on, each with the chance that it lies there or in the gap
-    above: rounded down, which makes a miss more likely."""
+    above: the number is rounded down."""
 
     steps: FloatArray
     chances: FloatArray
@@ -198,27 +188,23 @@ class _Tail:
         chances = np.where(upper, beyond[:-1] - beyond[1:], upto[1:] - upto[:-1])
         return cls(steps.astype(np.float64), chances)
 
-    def miss(self, aim: int, rate: float, points: float) -> tuple[float, float]:
-        """The chance that an end lies beyond, and its slope in the number of points there."""
-        exponents = math.log(points) - rate * (self.steps - aim)
-        shares = np.exp(np.minimum(exponents, 0.0))  # 1: nothing is known
-        slopes = np.where(exponents < 0, shares / points, 0.0)
-        return float(self.chances @ shares), float(self.chances @ slopes)
 
-    def farthest(self, rate: float, points: float, most: float) -> int:
-        """The largest rank to aim at with at most this chance to miss."""
-        high = int(self.steps[-1])
-        step = 1
-        while self.miss(high - step, rate, points)[0] > most:
-            step *= 2
-        low = high - step
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.miss(middle, rate, points)[0] <= most:
-                low = middle
-            else:
-                high = middle
-        return low
+def score_cap(points: int, levels: int, rate: Fraction) -> int:
+    """A score that is as good as never reached by chance, from public facts alone.
+
+    With so many grid points tuples of that score have together less than 2**-64 of the weight of
+    one that is a few ranks off.
+
+    >>> score_cap(1 << 40, 99, Fraction(1, 4))
+    10121
+    """
+    tuples = math.fsum(math.log((points + i) / (i + 1)) for i in range(levels))
+    return math.ceil((tuples + 64 * math.log(2)) / float(rate)) + 4 * (levels + 1)
+
+
+def finer_bits(schema: Schema) -> int:
+    """Bits within a grid cell: so many that rows of one cell are seldom tied again."""
+    return min(60 - schema.bits, schema.rows.bit_length() + 4)
 
 
 def grid_for_ranks(schema: Schema, column: str, epsilon: Fraction) -> Schema:
