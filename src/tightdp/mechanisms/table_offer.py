@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ import numpy as np
 from tightdp.data.cell_sides import CellSides
 from tightdp.errors import (
     InfeasibleSamplingError,
+    Integers,
     check_choice,
     check_count,
     check_list,
@@ -20,14 +22,48 @@ from tightdp.errors import (
 )
 from tightdp.inference.junction_trees import Scope, model_cells
 from tightdp.mechanisms.table_schedule import TableShares, table_shares
-from tightdp.schema import Schema
+from tightdp.schema import Interval, Schema
 
 LARGEST_MODEL = 1 << 24
 _MOST_READ = 1 << 20  # cells of all tables that may be chosen, which are counted in one pass
 _LARGEST_TABLE = 1 << 13  # cells of a table that may be chosen
 _MOST_RELEASED = 1 << 17  # entries of a release, each with a name
-BEFORE = 2
-"""Entries of a round before its cells: which table, and how many parts it took."""
+BEFORE = 1
+"""Entries of a round before its cells: which table."""
+COARSE = (8, 5, 3, 2)
+ROUNDS = 3
+
+
+class Coarse(NamedTuple):
+    """A table that may be chosen: its columns, and in how many groups of levels each is counted."""
+
+    columns: Scope
+    shape: tuple[int, ...]
+
+
+def grouped_levels(counts: Sequence[int], groups: int, *, ordered: bool) -> Integers:
+    """The group of every level, so many of them: the two with fewest rows together are merged.
+
+    Neighbours where levels have an order. Ties go to the first.
+
+    >>> grouped_levels([9, 1, 1, 8], 3, ordered=True), grouped_levels([1, 9, 9, 0], 3, ordered=False)
+    (array([0, 1, 1, 2]), array([0, 1, 2, 0]))
+    """
+    held = [[level] for level in range(len(counts))]
+    sums = [max(int(count), 0) for count in counts]
+    while len(held) > groups:
+        pairs = list(
+            itertools.pairwise(range(len(held)))
+            if ordered
+            else itertools.combinations(range(len(held)), 2)
+        )
+        a, b = min(pairs, key=lambda pair: sums[pair[0]] + sums[pair[1]])
+        held[a] += held.pop(b)
+        sums[a] += sums.pop(b)
+    labels = np.zeros(len(counts), dtype=np.int64)
+    for group, levels in enumerate(held):
+        labels[levels] = group
+    return labels
 
 
 class TableOffer:
@@ -94,7 +130,7 @@ class TableOffer:
                 found.append(scope)
         return found
 
-    def _offered(self, singles: list[Scope]) -> list[Scope]:
+    def _offered(self, singles: list[Scope]) -> list[Coarse]:
         """What a round chooses from: tables of one and two columns that are not too large."""
         sides, least = self.sides, model_cells(self.sides.sizes, singles)
         if least > self.most_cells:
@@ -103,17 +139,30 @@ class TableOffer:
                 f"{self.most_cells}: take fewer bins, or allow more.",
                 InfeasibleSamplingError,
             )
-        pairs = [
-            pair
-            for pair in itertools.combinations(range(len(self.names)), 2)
-            if sides.cells_of(pair) <= min(_LARGEST_TABLE, self.most_cells)
+        found = [Coarse(table, tuple(sides.sizes[j] for j in table)) for table in singles]
+        for pair in itertools.combinations(range(len(self.names)), 2):
+            sizes = [sides.sizes[j] for j in pair]
+            if math.prod(sizes) <= min(_LARGEST_TABLE, self.most_cells):
+                shapes = [tuple(min(m, most) for m in sizes) for most in (max(sizes), *COARSE)]
+                found += [Coarse(pair, shape) for shape in dict.fromkeys(shapes)]
+        return found if len(found) > len(singles) else []
+
+    def groups(self, table: Coarse, counts: Sequence[Sequence[int]]) -> Integers | None:
+        """The group of every cell of a table, by released one-way counts; None if each is one."""
+        sides = [self.sides.sizes[j] for j in table.columns]
+        if list(table.shape) == sides:
+            return None
+        ordered = [isinstance(self.sides.rules[self.names[j]], Interval) for j in table.columns]
+        labels = [
+            grouped_levels(counts[j], many, ordered=steps)
+            for j, many, steps in zip(table.columns, table.shape, ordered, strict=True)
         ]
-        return [*singles, *pairs] if pairs else []
+        return np.ravel_multi_index(np.ix_(*labels), table.shape).ravel()
 
     def _check_cells(self) -> None:
         """Refuse, from public facts, what cannot be counted, released or fitted."""
         wanted = model_cells(self.sides.sizes, self.stated)
-        read = sum(map(self.sides.cells_of, {*self.stated, *self.offered}))
+        read = sum(map(self.sides.cells_of, self.counted))
         remedy = "take fewer bins, fewer columns or smaller tables"
         if wanted > self.most_cells:
             fail(
@@ -130,17 +179,12 @@ class TableOffer:
     @property
     def counted(self) -> list[Scope]:
         """The tables that are read: each once."""
-        return list(dict.fromkeys([*self.stated, *self.offered]))
+        return list(dict.fromkeys([*self.stated, *(table.columns for table in self.offered)]))
 
     @property
     def width(self) -> int:
         """Cells that a round releases: those of the largest table that it may choose."""
-        return max(map(self.sides.cells_of, self.offered), default=0)
-
-    @property
-    def middle(self) -> float:
-        """Cells of a table of several columns that rounds may choose, on average."""
-        return float(np.mean([self.sides.cells_of(t) for t in self.offered if len(t) > 1]))
+        return max((math.prod(table.shape) for table in self.offered), default=0)
 
     def shares(self, amount: Fraction, gaussian: bool, rounds: int | None) -> TableShares:
         """What every table gets of an amount of epsilon, or of rho."""
@@ -153,15 +197,15 @@ class TableOffer:
                 f"numbers, and {_MOST_RELEASED} are kept. Take fewer rounds, or fewer bins.",
                 InfeasibleSamplingError,
             )
+        if self.offered and rounds is None:
+            rounds = min(fitting, ROUNDS * len(self.names))
         return table_shares(
             amount,
             self.schema.neighbors,
             gaussian=gaussian,
             stated=[cells(table) for table in self.stated],
-            offered=[cells(table) for table in self.offered if len(table) > 1],
-            rows=self.schema.rows,
-            rounds=rounds,
-            most=fitting,
+            larger=len(self.stated) - len(self.names),
+            rounds=rounds if self.offered else 0,
         )
 
     def noise(self, shares: TableShares) -> float:
@@ -169,9 +213,7 @@ class TableOffer:
         cells = self.sides.cells_of
         pairs = zip(self.stated, shares.stated, strict=True)
         size = sum(cells(table) * noise.mean_size for table, noise in pairs)
-        if not shares.parts:
-            return size
-        return size + shares.usual_rounds * self.middle * shares.noise(shares.usual).mean_size
+        return size + (shares.rounds * self.width * shares.noise.mean_size if shares.rounds else 0)
 
     def variation(self, shares: TableShares) -> Variation:
         """The total variation that noise costs tables of the rows, from public facts.
@@ -184,9 +226,9 @@ class TableOffer:
         one = float(np.mean([size * noise.mean_size for size, noise in singles])) / rows
         pairs = zip(self.stated, shares.stated, strict=True)
         larger = [cells(t) * noise.mean_size / rows for t, noise in pairs if len(t) > 1]
-        if shares.parts:
-            size = shares.noise(shares.usual).mean_size
-            larger = [cells(t) * size / rows for t in self.offered if len(t) > 1]
+        if shares.rounds:
+            size = shares.noise.mean_size
+            larger = [math.prod(t.shape) * size / rows for t in self.offered if len(t.shape) > 1]
         return Variation(one, 2 * one, float(np.mean(larger)) if larger else None)
 
 
