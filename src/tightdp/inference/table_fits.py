@@ -44,7 +44,8 @@ class NoisyTable:
         """Counts of all cells as what the table counts."""
         if self.groups is None:
             return cells
-        return np.bincount(self.groups, cells.ravel(), self.counts.size)
+        sums = np.bincount(self.groups, cells.ravel(), self.counts.size)
+        return np.asarray(sums, dtype=np.float64)
 
     def folded(self, slope: FloatArray, shape: tuple[int, ...]) -> FloatArray:
         """A slope in what the table counts, as one in all cells: that of its group for each."""

@@ -47,11 +47,10 @@ MOST_CELLS = 1 << 18
 """Cells of the model, by default: a step of a fit takes some 40 ms."""
 
 _MOST_ROUNDS = 1000
-FREE, CHARGE, FLOOR = 0, 0.5, 0
 _MOST_COUNT = 1 << 40  # counts are cut there: their sums fit into 64 bits
 _MOST_ROWS = 20_000_000  # cells of rows that are drawn at a time
 _ROUND_STEPS, _LAST_STEPS, _COPY_STEPS = 80, 600, 200  # of fits: between rounds, for rows, copies
-_CHOSEN = Unknown("which table is chosen is drawn, and what it takes follows from earlier ones")
+_CHOSEN = Unknown("which table is chosen is drawn")
 _ABOUT = (
     "noisy one-way tables; rows are made from them and the other released tables, and written to a "
     "CSV file beside a report"
@@ -67,38 +66,43 @@ class SyntheticRows(Mechanism):
     draws the table of two columns that it misses most, and that table is released, too. Everything
     after that is post-processing: the last model, and rows drawn from it, as many as you like.
 
-    A round draws table r with probability proportional to
-    :math:`\exp\{\eta\, w_r (\lVert t_r(X) - m_r \rVert_1 - b_r)\}`: t are the counts, m those of
-    the model, rounded to integers, w the number of columns, and b the size that the noise of the
-    table would have (McKenna, Mullins, Sheldon and Miklau, 2022). How much of the budget a round
-    takes follows from what is released before: less, so that there are more rounds, where the last
-    table was far from the model (:meth:`~tightdp.mechanisms.table_schedule.TableShares.following`).
+    A pair is offered at several coarsenesses: its levels may be counted in groups, which are formed
+    of the released one-way tables so that each has rows enough
+    (:func:`~tightdp.mechanisms.table_offer.grouped_levels`). Where rows are few beside the cells
+    a pair in a few groups tells more than all of its cells, most of them noise. A round draws table
+    r with probability proportional to
+    :math:`\exp\{\eta\, w_r (\lVert t_r(X) - m_r \rVert_1 - b_r)\}`: t are the counts of its groups,
+    m those of the model, rounded to integers, w the number of columns, and b what the noise of the
+    table would cost (after McKenna, Mullins, Sheldon and Miklau, 2022). All rounds take equal
+    parts of the budget, and a one-way table, on average, as much as a round.
 
     **Privacy.**
     Statement: a release is epsilon-DP under the neighbour relation of the schema, or, where a
     ``delta`` is spent, rho-zCDP for the largest rho that implies (epsilon, delta)-DP.
     Needs: [P1] counts are exact integers of rows in public cells, and a row is in one cell of every
     table; [P2] the noise of a table is private at its share (:class:`CellNoise`); [P3] the choice
-    of a round is private at its share; [P4] the shares of all steps add up to at most the whole,
-    whatever is released, and the share of a round is a function of earlier releases.
+    of a round is private at its share; [P4] the shares of all steps, which are public, add up to at
+    most the whole; [P5] groups of cells are functions of released numbers, and a cell is in one
+    group.
     Proof: 1. A neighbour changes k cells of a table by one each, k = 1 under add-remove, 2 under
-    replace-one [P1], so that the noise of [P2] serves. 2. Given what is released before, m and b
-    are constants, and :math:`\lVert t_r(X) - m_r \rVert_1` changes by at most k: utilities change
+    replace-one [P1]. Given what is released before, groups are constants [P5], and the count of a
+    group is the sum of its cells: it changes k groups by one each, or, where both cells of a
+    replaced row are in one, none. So the noise of [P2] serves for cells and for groups. 2. Given
+    what is released before, m and b are constants, too, and :math:`\lVert t_r(X) - m_r \rVert_1`
+    changes by at most the l1 length of that move, which is at most k: utilities change
     by amounts in an interval of length :math:`2 k \max w`, which times :math:`\eta` is the epsilon
     of the choice; its log ratios lie in an interval of that length, which is worth
-    :math:`\epsilon^2/8` in rho (Cesar and Rogers, 2021) [P3]. Cutting counts at a constant moves
-    nothing further apart. 3. Every step is private given all earlier releases, with an amount that
-    these tell, and amounts never add up to more than the whole [P4]: then so is all together, in
-    epsilon (Rogers, Roth, Ullman and Vadhan, 2016) and in rho (Whitehouse, Ramdas, Rogers and Wu,
-    2023, Theorem 1).
-    4. Cells that a chosen table does not have count no rows, whatever the data: their noise is
-    drawn from public facts. Rounds that are not held release zeros. Models and rows are functions
-    of what is released.
-    Numerics: ``exact``: counts, noise and choices are integers; floats fit the models, which are
-    made of released numbers.
+    :math:`\epsilon^2/8` in rho (Cesar and Rogers, 2021) [P3]. Cutting counts of cells at a constant
+    moves nothing further apart. 3. Every step is private given all earlier releases, and the
+    amounts add up to the whole [P4]: by adaptive composition so is all together, in epsilon
+    and in rho (Bun and Steinke, 2016). 4. Cells that a chosen table does not have count no rows,
+    whatever the data: their noise is drawn from public facts. Models and rows are functions of what
+    is released.
+    Numerics: ``exact``: counts, groups, noise and choices are integers; floats fit the models,
+    which are made of released numbers.
     Order of events: the noise of stated tables is drawn before a row is read; then rounds choose,
-    and draw theirs. The largest number of rounds, those of steps of fits and of cells are public;
-    how many rounds are held is told by what is released.
+    and draw theirs. The number of rounds, those of steps of fits, of cells and of groups are
+    public.
 
     Parameters
     ----------
@@ -107,7 +111,7 @@ class SyntheticRows(Mechanism):
     tables : "auto", or list of lists of columns
         What is released beside the one-way tables; "auto" chooses in rounds.
     epsilon, delta : float, Fraction or Decimal
-        With ``delta`` the budget is spent in rho where that has less noise, as for many tables;
+        With ``delta`` the budget is spent in rho where that buys more, as for many tables;
         for few the delta is left unspent.
     columns : sequence of str, optional
         Of which rows are made; by default all.
@@ -116,8 +120,8 @@ class SyntheticRows(Mechanism):
         others have :func:`~tightdp.data.cell_sides.usual_bins`.
     rounds : int, optional
         How many tables are chosen, beside those that are stated, each for the same part of the
-        budget; by default none for a list, and for "auto" as many as
-        :func:`~tightdp.mechanisms.table_schedule.table_shares` finds on the way.
+        budget; by default none for a list, and for "auto" three for each column, or fewer where
+        noise is large beside the rows (:func:`~tightdp.mechanisms.table_schedule.usual_rounds`).
     most_cells : int
         The cells of the model: tables that would need more are not chosen, and refused where they
         are stated.
@@ -161,20 +165,23 @@ class SyntheticRows(Mechanism):
             schema, tables, columns, bins, choosing=choosing, most_cells=most_cells
         )
         self.sides, self.names = self.offer.sides, self.offer.names
-        self.stated, self.offered = self.offer.stated, self.offer.offered
-        self.spending = self._spending(rounds)
+        self.stated, self.spending = self.offer.stated, self._spending(rounds)
+        self.offered = self.offer.coarsened(self.spending) if self.spending.rounds else []
 
     # --- public facts -------------------------------------------------------------------------
 
     def _spending(self, rounds: int | None) -> TableShares:
-        """Who gets what: in epsilon, or with a delta in rho, where that has less noise. [P4]"""
+        """Who gets what: in epsilon, or with a delta in rho, where that buys more. [P4]
+
+        More rounds, or as many with less noise.
+        """
         offer = self.offer
         pure = offer.shares(self.epsilon, False, rounds)
         if not self.delta:
             return pure
         rho = zcdp_rho(self.epsilon, self.delta)
         concentrated = offer.shares(rho, True, rounds)
-        if offer.noise(pure) > offer.noise(concentrated):
+        if (pure.rounds, -offer.noise(pure)) < (concentrated.rounds, -offer.noise(concentrated)):
             return concentrated
         self.delta = Fraction(0)  # what is not spent is not claimed
         return pure
@@ -261,7 +268,7 @@ class SyntheticRows(Mechanism):
         noisy = [
             self._noisy(*each) for each in zip(self.stated, entries, spending.stated, strict=True)
         ]
-        groups = self._groups(entries)
+        groups = self.offer.groups(self.offered, entries)  # [P5]
         found: list[list[int]] = []
         start: Mapping[Scope, FloatArray] = {}
         for _ in range(spending.rounds):
@@ -279,10 +286,6 @@ class SyntheticRows(Mechanism):
             noisy.append(self._noisy(scope, released, spending.noise, groups[place]))
         return found
 
-    def _groups(self, entries: Sequence[Sequence[int]]) -> list[Integers | None]:
-        """Of the cells of every table that is offered, from released one-way counts alone."""
-        return [self.offer.groups(table, entries) for table in self.offered]
-
     def choices(
         self,
         counts: Mapping[Scope, Integers],
@@ -292,34 +295,30 @@ class SyntheticRows(Mechanism):
     ) -> tuple[list[int], TiltedLaw]:
         """What a round may choose after these tables, and by which law. **Not private.** [P3]
 
-        Which tables it may choose, what the model says of them and the size of their noise are
-        known from what is released.
+        Which tables it may choose, their groups, what the model says of them and what their noise
+        would cost are known from what is released. Noise is charged half of its size in a cell, and
+        no more than the rows that the model expects there: the fit allows no negative counts.
         """
         cliques = [set(clique.columns) for clique in fit.model.tree.cliques]
-        done = len(scopes) - len(self.stated) + 1
-        allowed = self.offer.most_cells * (done + FREE) // (self.spending.rounds + FREE)
-        size = CHARGE * self.spending.noise.mean_size
+        round_now = len(scopes) - len(self.stated) + 1
+        allowed = self.offer.most_cells * round_now // self.spending.rounds
+        half = self.spending.noise.mean_size / 2
         able, levels = [], []
-        for scope, places in itertools.groupby(range(len(self.offered)), self._columns):
-            if not (
-                any(set(scope) <= clique for clique in cliques)
-                or model_cells(self.sides.sizes, [*scopes, scope]) <= allowed
-            ):
+        alike = itertools.groupby(enumerate(self.offered), key=lambda each: each[1].columns)
+        for scope, tables in alike:
+            inside = any(set(scope) <= clique for clique in cliques)
+            if not inside and model_cells(self.sides.sizes, [*scopes, scope]) > allowed:
                 continue
-            model = np.clip(fit.counts(scope), 0, _MOST_COUNT).ravel()
-            for place in places:
-                inside = groups[place]
-                expected = np.rint(_grouped(model, inside)).astype(np.int64)
-                # at most 2^13 cells of at most 2^40: the sum fits
-                missed = int(np.abs(_grouped(counts[scope], inside) - expected).sum())
-                noise = round(float(np.minimum(size, expected + FLOOR).sum()))
+            model = np.rint(np.clip(fit.counts(scope), 0, _MOST_COUNT)).astype(np.int64).ravel()
+            for place, _ in tables:
+                # at most 2^13 cells of at most 2^40: sums fit
+                expected = _grouped(model, groups[place])
+                missed = int(np.abs(_grouped(counts[scope], groups[place]) - expected).sum())
+                charge = round(float(np.minimum(half, expected).sum()))
                 able.append(place)
-                levels.append(-len(scope) * (missed - noise))
+                levels.append(-len(scope) * (missed - charge))
         even = np.ones(len(able), dtype=np.int64)
         return able, TiltedLaw(even, np.array(levels, dtype=np.int64), self.choice_rate)
-
-    def _columns(self, place: int) -> Scope:
-        return self.offered[place].columns
 
     def _noisy(
         self,
@@ -385,7 +384,7 @@ class SyntheticRows(Mechanism):
         if len(release.integers) != ends[-1]:
             fail("`release` must come from a mechanism with the same tables and rounds.")
         parts = [release.integers[a:b] for a, b in itertools.pairwise([0, *ends])]
-        groups, many = self._groups(parts), len(self.stated)
+        groups, many = self.offer.groups(self.offered, parts), len(self.stated)
         found = [
             self._noisy(*each)
             for each in zip(self.stated, parts, self.spending.stated, strict=False)
@@ -495,11 +494,11 @@ class SyntheticRows(Mechanism):
         return Preview(tuple(names), np.concatenate(std), half, level, *said)
 
 
-def _grouped(cells: Any, groups: Integers | None) -> Any:
-    """Counts of groups of cells, exactly: integers of integers."""
+def _grouped(cells: Integers, groups: Integers | None) -> Integers:
+    """Counts of groups of cells, in integers."""
     if groups is None:
         return cells
-    sums = np.zeros(int(groups.max()) + 1, dtype=cells.dtype)
+    sums = np.zeros(int(groups.max()) + 1, dtype=np.int64)
     np.add.at(sums, groups, cells)
     return sums
 

@@ -21,49 +21,33 @@ from tightdp.errors import (
     shown,
 )
 from tightdp.inference.junction_trees import Scope, model_cells
-from tightdp.mechanisms.table_schedule import TableShares, table_shares
+from tightdp.mechanisms.table_schedule import TableShares, table_shares, usual_rounds
 from tightdp.schema import Interval, Schema
 
 LARGEST_MODEL = 1 << 24
 _MOST_READ = 1 << 20  # cells of all tables that may be chosen, which are counted in one pass
 _LARGEST_TABLE = 1 << 13  # cells of a table that may be chosen
 _MOST_RELEASED = 1 << 17  # entries of a release, each with a name
+_MOST_COUNT = 1 << 40  # of a released count that forms groups: sums of 2^13 of them fit 64 bits
+_COARSE = (8, 5, 3, 2)  # groups of a column, beside all of its levels
+_WELL = 0.1  # the total variation that noise may cost such a table
+_ROUNDS = 3  # for each column, at most: what a release may take of time
 BEFORE = 1
 """Entries of a round before its cells: which table."""
-COARSE = (8, 5, 3, 2)
-ROUNDS = 3
 
 
-class Coarse(NamedTuple):
-    """A table that may be chosen: its columns, and in how many groups of levels each is counted."""
+class Offered(NamedTuple):
+    """A table that may be chosen: its columns, and how many groups of levels are counted of each.
+
+    Where there are as many groups as levels each level is one.
+    """
 
     columns: Scope
     shape: tuple[int, ...]
 
-
-def grouped_levels(counts: Sequence[int], groups: int, *, ordered: bool) -> Integers:
-    """The group of every level, so many of them: the two with fewest rows together are merged.
-
-    Neighbours where levels have an order. Ties go to the first.
-
-    >>> grouped_levels([9, 1, 1, 8], 3, ordered=True), grouped_levels([1, 9, 9, 0], 3, ordered=False)
-    (array([0, 1, 1, 2]), array([0, 1, 2, 0]))
-    """
-    held = [[level] for level in range(len(counts))]
-    sums = [max(int(count), 0) for count in counts]
-    while len(held) > groups:
-        pairs = list(
-            itertools.pairwise(range(len(held)))
-            if ordered
-            else itertools.combinations(range(len(held)), 2)
-        )
-        a, b = min(pairs, key=lambda pair: sums[pair[0]] + sums[pair[1]])
-        held[a] += held.pop(b)
-        sums[a] += sums.pop(b)
-    labels = np.zeros(len(counts), dtype=np.int64)
-    for group, levels in enumerate(held):
-        labels[levels] = group
-    return labels
+    @property
+    def cells(self) -> int:
+        return math.prod(self.shape)
 
 
 class TableOffer:
@@ -101,7 +85,7 @@ class TableOffer:
         most_cells: int,
     ) -> None:
         _check_persons(schema)
-        self.schema = schema
+        self.schema, self._well = schema, _WELL * 2 * schema.rows
         self.most_cells = check_count("most_cells", most_cells, most=LARGEST_MODEL)
         self.sides = CellSides(schema, bins, columns)
         self.names = self.sides.names
@@ -130,7 +114,7 @@ class TableOffer:
                 found.append(scope)
         return found
 
-    def _offered(self, singles: list[Scope]) -> list[Coarse]:
+    def _offered(self, singles: list[Scope]) -> list[Scope]:
         """What a round chooses from: tables of one and two columns that are not too large."""
         sides, least = self.sides, model_cells(self.sides.sizes, singles)
         if least > self.most_cells:
@@ -139,25 +123,49 @@ class TableOffer:
                 f"{self.most_cells}: take fewer bins, or allow more.",
                 InfeasibleSamplingError,
             )
-        found = [Coarse(table, tuple(sides.sizes[j] for j in table)) for table in singles]
-        for pair in itertools.combinations(range(len(self.names)), 2):
-            sizes = [sides.sizes[j] for j in pair]
-            if math.prod(sizes) <= min(_LARGEST_TABLE, self.most_cells):
-                shapes = [tuple(min(m, most) for m in sizes) for most in (max(sizes), *COARSE)]
-                found += [Coarse(pair, shape) for shape in dict.fromkeys(shapes)]
-        return found if len(found) > len(singles) else []
-
-    def groups(self, table: Coarse, counts: Sequence[Sequence[int]]) -> Integers | None:
-        """The group of every cell of a table, by released one-way counts; None if each is one."""
-        sides = [self.sides.sizes[j] for j in table.columns]
-        if list(table.shape) == sides:
-            return None
-        ordered = [isinstance(self.sides.rules[self.names[j]], Interval) for j in table.columns]
-        labels = [
-            grouped_levels(counts[j], many, ordered=steps)
-            for j, many, steps in zip(table.columns, table.shape, ordered, strict=True)
+        pairs = [
+            pair
+            for pair in itertools.combinations(range(len(self.names)), 2)
+            if sides.cells_of(pair) <= min(_LARGEST_TABLE, self.most_cells)
         ]
-        return np.ravel_multi_index(np.ix_(*labels), table.shape).ravel()
+        return [*singles, *pairs] if pairs else []
+
+    def coarsened(self, shares: TableShares) -> list[Offered]:
+        """What a round may choose: every pair in cells, and in groups where noise is large.
+
+        The groups are ever fewer, until noise costs such a table a tenth of total variation.
+        """
+        found: list[Offered] = []
+        for table in self.offered:
+            sizes = [self.sides.sizes[j] for j in table]
+            for most in (max(sizes), *_COARSE):
+                each = Offered(table, tuple(min(m, most) for m in sizes))
+                if each not in found[-1:]:
+                    found.append(each)
+                if len(table) == 1 or each.cells * shares.noise.mean_size <= self._well:
+                    break
+        return found
+
+    def groups(
+        self, tables: Sequence[Offered], counts: Sequence[Sequence[int]]
+    ) -> list[Integers | None]:
+        """The group of every cell of every table; None where each cell is one.
+
+        ``counts`` are the released one-way tables, or begin with them: groups are formed of what
+        is released, and of nothing else.
+        """
+        rules = [self.sides.rules[name] for name in self.names]
+        sides = dict.fromkeys(side for table in tables for side in zip(*table, strict=True))
+        labels = {
+            (j, many): grouped_levels(counts[j], many, ordered=isinstance(rules[j], Interval))
+            for j, many in sides
+        }
+        found: list[Integers | None] = []
+        for table in tables:
+            axes = np.ix_(*(labels[side] for side in zip(*table, strict=True)))
+            whole = table.cells == self.sides.cells_of(table.columns)
+            found.append(None if whole else np.ravel_multi_index(axes, table.shape).ravel())
+        return found
 
     def _check_cells(self) -> None:
         """Refuse, from public facts, what cannot be counted, released or fitted."""
@@ -179,12 +187,12 @@ class TableOffer:
     @property
     def counted(self) -> list[Scope]:
         """The tables that are read: each once."""
-        return list(dict.fromkeys([*self.stated, *(table.columns for table in self.offered)]))
+        return list(dict.fromkeys([*self.stated, *self.offered]))
 
     @property
     def width(self) -> int:
         """Cells that a round releases: those of the largest table that it may choose."""
-        return max((math.prod(table.shape) for table in self.offered), default=0)
+        return max(map(self.sides.cells_of, self.offered), default=0)
 
     def shares(self, amount: Fraction, gaussian: bool, rounds: int | None) -> TableShares:
         """What every table gets of an amount of epsilon, or of rho."""
@@ -197,19 +205,28 @@ class TableOffer:
                 f"numbers, and {_MOST_RELEASED} are kept. Take fewer rounds, or fewer bins.",
                 InfeasibleSamplingError,
             )
-        if self.offered and rounds is None:
-            rounds = min(fitting, ROUNDS * len(self.names))
+        if not self.offered:
+            rounds = 0
+        elif rounds is None:
+            rounds = usual_rounds(
+                amount,
+                self.schema.neighbors,
+                gaussian=gaussian,
+                stated=len(self.stated),
+                well=self._well,
+                most=min(fitting, _ROUNDS * len(self.names)),
+            )
         return table_shares(
             amount,
             self.schema.neighbors,
             gaussian=gaussian,
             stated=[cells(table) for table in self.stated],
             larger=len(self.stated) - len(self.names),
-            rounds=rounds if self.offered else 0,
+            rounds=rounds,
         )
 
     def noise(self, shares: TableShares) -> float:
-        """The expected size of the noise of all stated and chosen tables."""
+        """The expected size of the noise of all stated tables and rounds."""
         cells = self.sides.cells_of
         pairs = zip(self.stated, shares.stated, strict=True)
         size = sum(cells(table) * noise.mean_size for table, noise in pairs)
@@ -228,7 +245,7 @@ class TableOffer:
         larger = [cells(t) * noise.mean_size / rows for t, noise in pairs if len(t) > 1]
         if shares.rounds:
             size = shares.noise.mean_size
-            larger = [math.prod(t.shape) * size / rows for t in self.offered if len(t.shape) > 1]
+            larger = [cells(t) * size / rows for t in self.counted if len(t) > 1]
         return Variation(one, 2 * one, float(np.mean(larger)) if larger else None)
 
 
@@ -249,8 +266,33 @@ class Variation(NamedTuple):
             f", two-way at most {self.independent:.2g} where columns are independent"
         )
         if self.released is not None:
-            said += f", and at most {self.released:.2g} where their own table is released"
+            said += f", and at most {self.released:.2g} where their own table is released in cells"
         return f"{said}; elsewhere what the model misses comes on top, which no public fact tells"
+
+
+def grouped_levels(counts: Sequence[int], groups: int, *, ordered: bool) -> Integers:
+    """The group of every level, so many groups: the two of fewest rows are merged, again and again.
+
+    Two neighbours, where levels have an order. Of equals the first.
+
+    >>> grouped_levels([9, 1, 1, 8], 3, ordered=True)
+    array([0, 1, 1, 2])
+    >>> grouped_levels([1, 9, 9, 0], 3, ordered=False)
+    array([0, 1, 2, 0])
+    """
+    sums = np.array([min(max(count, 0), _MOST_COUNT) for count in counts], dtype=np.int64)
+    labels = np.arange(len(sums))
+    while len(sums) > groups:
+        if ordered:
+            first = int(np.argmin(sums[:-1] + sums[1:]))
+            second = first + 1
+        else:
+            first, second = sorted(np.argsort(sums, kind="stable")[:2].tolist())
+        sums[first] += sums[second]
+        sums = np.delete(sums, second)
+        labels[labels == second] = first
+        labels[labels > second] -= 1
+    return labels
 
 
 def _check_persons(schema: Schema) -> None:

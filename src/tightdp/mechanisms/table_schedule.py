@@ -18,8 +18,8 @@ from tightdp.randomness import RandomSource
 _UNITS = 10**6  # shares are so many parts of a budget, rounded down
 _ROOT_BITS = 64
 _LEAST_VARIANCE = 1e-30  # where doubles underflow, at rates that no longer protect anybody
-FIRST = Fraction(1, 5)  # what one-way tables have where there are rounds
-CHOOSING = Fraction(1, 5)  # of a round, for its choice
+_CHOOSING = Fraction(1, 10)  # of a round, for its choice
+_GROUPS = 9  # of a pair, three by three, that a round must be able to count
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,21 +173,45 @@ def table_shares(
 ) -> TableShares:
     """Shares for stated tables, by their cells, and for rounds that choose others.
 
-    Stated tables have the whole amount where there are no rounds. Else a fifth is for one-way
-    tables, and every round takes an equal part of the rest, as does each of the ``larger`` tables,
-    those at the end which are of several columns.
+    Stated tables have the whole amount where there are no rounds. Else a table takes what a round
+    takes; but one-way tables share out what they have together. The ``larger`` tables, of several
+    columns, are the last ones.
     """
     moved = neighbors.rows_apart
     if not rounds:
         parts = shared_out(amount, stated, gaussian=gaussian)
-        return TableShares(
-            _noises(parts, moved, gaussian), 0, Fraction(0), Fraction(0), moved, gaussian
-        )
-    single = stated[: len(stated) - larger]
-    parts = shared_out(amount * FIRST, single, gaussian=gaussian)
-    each = amount * (1 - FIRST) / (rounds + larger)
+        nothing = Fraction(0)
+        return TableShares(_noises(parts, moved, gaussian), 0, nothing, nothing, moved, gaussian)
+    each, singles = amount / (len(stated) + rounds), stated[: len(stated) - larger]
+    parts = shared_out(each * len(singles), singles, gaussian=gaussian)
     noises = _noises([*parts, *[each] * larger], moved, gaussian)
-    return TableShares(noises, rounds, each, CHOOSING, moved, gaussian)
+    return TableShares(noises, rounds, each, _CHOOSING, moved, gaussian)
+
+
+def usual_rounds(
+    amount: Fraction,
+    neighbors: Neighbors,
+    *,
+    gaussian: bool,
+    stated: int,
+    well: float,
+    most: int,
+) -> int:
+    """How many rounds to have beside so many stated tables, by public facts.
+
+    As many as there may be; but so few, at least one, that the noise of a pair in three by three
+    groups of levels has no more than the size ``well``.
+
+    >>> facts = {"gaussian": True, "stated": 9, "most": 27}
+    >>> [usual_rounds(Fraction(1, 300), Neighbors.ADD_REMOVE, well=w, **facts) for w in (200, 800)]
+    [1, 27]
+    """
+    for rounds in range(most, 1, -1):
+        part = amount / (stated + rounds) * (1 - _CHOOSING)
+        noise = CellNoise(part, neighbors.rows_apart, gaussian)
+        if _GROUPS * noise.mean_size <= well:
+            return rounds
+    return 1
 
 
 def _noises(parts: Sequence[Fraction], moved: int, gaussian: bool) -> tuple[CellNoise, ...]:
