@@ -88,6 +88,13 @@ def shuffled(name: str, columns: list[str] | None = None) -> Callable[[Path], pd
     return read
 
 
+def absences(folder: Path) -> pd.DataFrame:
+    """The rows in a public random order, and whether somebody was away for more than a day."""
+    whole = shuffled("Absenteeism_at_work.csv")(folder)
+    whole["long"] = (whole["Absenteeism_time_in_hours"] > 8).astype(int)
+    return whole
+
+
 COUNTRIES = words(
     "United-States Cambodia Canada China Columbia Cuba Dominican-Republic Ecuador El-Salvador "
     "England France Germany Greece Guatemala Haiti Holand-Netherlands Honduras Hong Hungary India "
@@ -99,6 +106,9 @@ COUNTRIES = words(
 SHELLS = words(
     "Sex Length Diameter Height Whole_weight Shucked_weight Viscera_weight Shell_weight Rings"
 )
+
+SPOKEN = words("our remove free business email you credit your money hp george")
+PERCENT = [0, 0.01, 0.5, 1, 2, 100]
 
 ROW_SETS = {
     "adult": RowSet(
@@ -222,5 +232,53 @@ ROW_SETS = {
         },
         "Sex",
         1000,
+    ),
+    "spambase": RowSet(  # fresh: not looked at when a rule or constant was chosen
+        shuffled("spambase.data"),
+        {
+            **{f"word_freq_{word}": between(0, 100) for word in SPOKEN},
+            "char_freq_!": between(0, 100),
+            "char_freq_$": between(0, 100),
+            "capital_run_length_average": between(1, 1200),
+            "capital_run_length_longest": between(1, 10_000),
+            "capital_run_length_total": between(1, 16_000),
+            "result": levels(0, 1),
+        },
+        {
+            **{f"word_freq_{word}": PERCENT for word in SPOKEN},
+            "char_freq_!": PERCENT,
+            "char_freq_$": PERCENT,
+            "capital_run_length_average": [1, 1.5, 2, 3, 5, 10, 1200],
+            "capital_run_length_longest": [1, 5, 10, 20, 50, 100, 10_000],
+            "capital_run_length_total": [1, 20, 50, 100, 200, 500, 16_000],
+        },
+        "result",
+        1101,
+    ),
+    "absenteeism": RowSet(  # fresh, as above
+        absences,
+        {
+            "Reason_for_absence": levels(*range(29)),
+            "Month_of_absence": levels(*range(13)),
+            "Day_of_the_week": levels(2, 3, 4, 5, 6),
+            "Seasons": levels(1, 2, 3, 4),
+            "Service_time": between(0, 40),
+            "Age": between(18, 65),
+            "Disciplinary_failure": levels(0, 1),
+            "Education": levels(1, 2, 3, 4),
+            "Son": between(0, 5),
+            "Social_drinker": levels(0, 1),
+            "Social_smoker": levels(0, 1),
+            "Body_mass_index": between(15, 45),
+            "long": levels(0, 1),
+        },
+        {
+            "Service_time": [0, 5, 10, 15, 20, 40],
+            "Age": [18, 25, 30, 35, 40, 45, 50, 65],
+            "Son": [0, 1, 2, 3, 5],
+            "Body_mass_index": [15, 20, 25, 30, 35, 45],
+        },
+        "long",
+        140,
     ),
 }

@@ -788,7 +788,7 @@ MECHANISMS: dict[type, list[Case]] = {
             quick=False,
         ),
         Case(
-            "synthetic rows, as many as it takes",
+            "synthetic rows, in groups and cells",
             lambda facts: SyntheticRows(facts.only(["k", "t"]), epsilon=1),
             quick=False,
         ),

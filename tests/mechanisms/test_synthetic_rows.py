@@ -17,7 +17,8 @@ from tightdp.errors import TightdpError
 from tightdp.inference.junction_trees import JunctionTree, spread, summed
 from tightdp.inference.synthetic_draws import drawn_codes
 from tightdp.inference.table_fits import NoisyTable, fit_tables
-from tightdp.mechanisms.synthetic_rows import _ROUND_STEPS, SyntheticRows
+from tightdp.mechanisms.synthetic_rows import _ROUND_STEPS, SyntheticRows, _grouped
+from tightdp.mechanisms.table_offer import grouped_levels
 from tightdp.mechanisms.table_schedule import CellNoise, TableShares, table_shares
 from tightdp.privacy import Neighbors
 from tightdp.randomness import source
@@ -46,27 +47,23 @@ def log_pmf(noise: CellNoise, z: int) -> float:
 def log_chance(mechanism: SyntheticRows, rows: Any, release: Release) -> float:
     """The logarithm of the chance of a release about a table, up to a constant."""
     counts = mechanism._read(table(rows), False)
-    ends, total, noisy = mechanism._lengths(), 0.0, []
-    start: Any = {}
-    left = mechanism.spending.parts
-    for place, (first, last) in enumerate(itertools.pairwise([0, *ends])):
-        part = release.integers[first:last]
+    total, noisy, start = 0.0, [], {}
+    parts = [release.integers[a:b] for a, b in itertools.pairwise([0, *mechanism._lengths()])]
+    groups = mechanism.offer.groups(mechanism.offered, parts)
+    for place, part in enumerate(parts):
+        noise, inside = mechanism._noise_of(place), None
         if place < len(mechanism.stated):
-            scope, noise = mechanism.stated[place], mechanism.spending.stated[place]
-        elif not left:  # a round that is not held
-            assert not any(part)
-            continue
+            scope = mechanism.stated[place]
         else:
             fit = mechanism._fit(noisy, _ROUND_STEPS, start)
-            start, (where, parts), part = fit.weights, part[:2], part[2:]
-            able, law = mechanism.choices(counts, fit, [t.columns for t in noisy], parts, left)
-            scope, noise = mechanism.offered[where], mechanism.spending.noise(parts)
-            left -= parts
-            total += math.log(law.probabilities()[able.index(scope)])
+            start, (where, *part) = fit.weights, part
+            able, law = mechanism.choices(counts, fit, [t.columns for t in noisy], groups)
+            scope, inside = mechanism.offered[where].columns, groups[where]
+            total += math.log(law.probabilities()[able.index(where)])
         whole = np.zeros(len(part), dtype=np.int64)
-        whole[: len(counts[scope])] = counts[scope]
+        np.add.at(whole, np.arange(counts[scope].size) if inside is None else inside, counts[scope])
         total += sum(log_pmf(noise, z - int(c)) for z, c in zip(part, whole, strict=True))
-        noisy.append(mechanism._noisy(scope, part, noise))
+        noisy.append(mechanism._noisy(scope, part, noise, inside))
     return total
 
 
@@ -124,24 +121,12 @@ def faint(spending: TableShares, factor: Fraction) -> TableShares:
 def test_the_choice_of_a_round_is_private_at_its_share(relation, seed):
     """For all neighbours, and the model of a release; a rate four times as high is seen."""
     mechanism = SyntheticRows(facts(3, relation), epsilon=2)
-    parts = mechanism.spending.first()
-    share = float(mechanism.spending.choice_epsilon(parts))
+    share = float(mechanism.spending.choice_epsilon)
     largest, faulty = 0.0, 0.0
     for first, second in neighbours(relation):
         release = mechanism.release(table(first), rng=seed)
         noisy = mechanism.noisy_tables(release)[:2]
-        fit = mechanism._fit(noisy, 5)
-        laws = [
-            mechanism.choices(
-                mechanism._read(table(rows), False),
-                fit,
-                [(0,), (1,)],
-                parts,
-                mechanism.spending.parts,
-            )[1]
-            for rows in (first, second)
-        ]
-        chances = [np.log(law.probabilities()) for law in laws]
+        chances = chances_of(mechanism, (first, second), noisy, release)
         largest = max(largest, float(np.abs(chances[0] - chances[1]).max()))
         tilted = [4 * c - np.logaddexp.reduce(4 * c) for c in chances]
         faulty = max(faulty, float(np.abs(tilted[0] - tilted[1]).max()))
@@ -149,63 +134,200 @@ def test_the_choice_of_a_round_is_private_at_its_share(relation, seed):
     assert faulty > share
 
 
+def chances_of(mechanism: SyntheticRows, tables: Any, noisy: Any, release: Release) -> Any:
+    """Log chances of what a round may choose after a release, for each of some tables."""
+    fit = mechanism._fit(noisy, 5)
+    scopes = [t.columns for t in noisy]
+    groups = mechanism.offer.groups(mechanism.offered, one_way(mechanism, release))
+    laws = [
+        mechanism.choices(mechanism._read(table(rows), False), fit, scopes, groups)[1]
+        for rows in tables
+    ]
+    return [np.log(law.probabilities()) for law in laws]
+
+
+def one_way(mechanism: SyntheticRows, release: Release) -> list[Any]:
+    return [release.integers[a:b] for a, b in itertools.pairwise([0, *mechanism._lengths()])]
+
+
+# --- groups of levels -----------------------------------------------------------------------------
+
+MANY = list(itertools.product("abc", "uvw"))
+
+
+def threes(relation: str, **more: Any) -> SyntheticRows:
+    """Two columns of three levels each, so that pairs are offered in groups, too."""
+    columns = {
+        "j": tdp.Category(list("abc"), other="a"),
+        "k": tdp.Category(list("uvw"), other="u"),
+    }
+    schema = tdp.Schema(columns, 3, neighbors=relation)
+    return SyntheticRows(schema, epsilon=Fraction(3, 2), **more)
+
+
+def wide_neighbours(relation: str) -> list[tuple[Any, Any]]:
+    """All neighbours of all tables of few rows over nine cells."""
+    if relation == "replace-one":
+        return [(w, (*w[:2], row)) for w in triples(3) for row in MANY if row != w[2]]
+    return [(w, (*w, row)) for w in triples(2) for row in MANY]
+
+
+def triples(rows: int) -> list[Any]:
+    return list(itertools.combinations_with_replacement(MANY, rows))
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_grouped_choices_and_noise_are_private_at_their_shares(relation, seed):
+    """Over all neighbours; groups read off the data, or half the noise, are seen."""
+    mechanism = threes(relation, rounds=1)
+    assert {table.shape for table in mechanism.offered} == {(3,), (3, 3), (2, 2)}
+    release = mechanism.release(table(MANY[:3]), rng=seed)
+    noisy = mechanism.noisy_tables(release)[:2]
+    share = float(mechanism.spending.choice_epsilon)
+    inside = mechanism.offer.groups(mechanism.offered, one_way(mechanism, release))
+    rate = float(mechanism.spending.noise.scale)
+    place = next(i for i, each in enumerate(mechanism.offered) if each.shape == (2, 2))
+    choice = moved = peeped = 0.0
+    for first, second in wide_neighbours(relation):
+        chances = chances_of(mechanism, (first, second), noisy, release)
+        choice = max(choice, float(np.ptp(chances[0] - chances[1])))
+        counts = [mechanism._read(table(rows), False) for rows in (first, second)]
+        cells = [_grouped(each[0, 1], inside[place]) for each in counts]
+        moved = max(moved, float(np.abs(cells[0] - cells[1]).sum()))
+        # a fault: groups of the exact one-way counts, which a neighbour may form otherwise
+        singles = [[each[0,].tolist(), each[1,].tolist()] for each in counts]
+        odd = [mechanism.offer.groups(mechanism.offered, each)[place] for each in singles]
+        cells = [_grouped(each[0, 1], own) for each, own in zip(counts, odd, strict=True)]
+        peeped = max(peeped, float(np.abs(cells[0] - cells[1]).sum()))
+    assert 0.7 * share < choice <= share * (1 + 1e-9)  # the length of the interval of log ratios
+    paid = float(mechanism.spending.noise.amount)
+    assert rate * moved == pytest.approx(paid)  # the least noise that serves: half of it does not
+    assert rate * peeped > 1.4 * paid
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "add-remove"])
+def test_no_ratio_of_grouped_releases_exceeds_epsilon(relation, seed):
+    """Whole releases, of which some choose groups."""
+    mechanism, rng, found, coarse = threes(relation), source(seed), 0.0, 0
+    pairs = wide_neighbours(relation)
+    for first, second in pairs[:: len(pairs) // 40]:
+        release = mechanism.release(table(first), rng=rng)
+        coarse += any(t.groups is not None for t in mechanism.noisy_tables(release))
+        ratio = log_chance(mechanism, first, release) - log_chance(mechanism, second, release)
+        found = max(found, abs(ratio))
+    assert coarse > 0
+    assert 0 < found <= 1.5 * (1 + 1e-9)
+
+
+def test_groups_hold_all_levels_and_merge_the_smallest(seed):
+    """Random counts: so many groups as asked for, neighbours where there is an order."""
+    rng = np.random.default_rng(seed)
+    for _ in range(200):
+        counts = rng.integers(-5, 50, int(rng.integers(1, 12))).tolist()
+        groups = int(rng.integers(1, 9))
+        for ordered in (True, False):
+            labels = grouped_levels(counts, groups, ordered=ordered)
+            assert len(labels) == len(counts)
+            assert sorted(set(labels.tolist())) == list(range(min(groups, len(counts))))
+            assert not ordered or (np.diff(labels) >= 0).all()
+    assert grouped_levels([10**30, -(10**30), 5, 5], 2, ordered=False).tolist() == [0, 1, 1, 1]
+
+
+def test_a_fit_meets_groups_that_agree(seed):
+    """Groups of a pair and both one-way tables without noise; within groups it is even."""
+    rng = np.random.default_rng(seed)
+    whole = rng.dirichlet(np.ones(16)).reshape(4, 4) * 1000
+    labels = np.array([0, 0, 1, 1])
+    groups = (2 * labels[:, None] + labels).ravel()
+    sums = np.bincount(groups, whole.ravel())
+    tables = [
+        NoisyTable((0,), whole.sum(axis=1), 1.0),
+        NoisyTable((1,), whole.sum(axis=0), 1.0),
+        NoisyTable((0, 1), sums, 1.0, groups),
+    ]
+    found = fit_tables([4, 4], tables, 1000.0, 800).counts((0, 1))
+    assert np.abs(np.bincount(groups, found.ravel()) - sums).max() < 1
+    assert np.abs(found.sum(axis=1) - whole.sum(axis=1)).max() < 1
+    odds = found[0, 0] * found[1, 1] / (found[0, 1] * found[1, 0])  # of cells in one group
+    assert odds == pytest.approx(1, rel=1e-6)
+
+
+def test_pairs_counted_by_groups_are_not_told_by_cells(seed):
+    """Intervals of a pair need its cells; the same release with its cells stated has them."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, 10, 300)
+    columns = {name: tdp.Interval(0, 10) for name in "xy"}
+    schema, rows = tdp.Schema(columns, 300), {"x": a + 0.5, "y": a + rng.uniform(0, 1, 300)}
+    given = [0.5, 0.6], [0.001, 0.001]
+    for place in range(40):
+        model = tdp.SyntheticTable(schema, 1, bins={"x": 10, "y": 10}, rounds=1, random_state=place)
+        chosen = model.fit(rows).mechanism_.noisy_tables(model.release_)[-1]
+        if chosen.groups is not None:
+            break
+    assert chosen.groups is not None
+    assert model.interval(*given, "x").std > 0
+    with pytest.raises(TightdpError, match="groups of levels"):
+        model.interval(*given, ["x", "y"])
+    assert len(model.sample(50, copies=2, random_state=1)) == 2
+
+
+def test_stored_releases_tell_their_groups(seed):
+    """The groups follow from released one-way counts: a copy from a file has the same model."""
+    mechanism = threes("add-remove", rounds=3)
+    for place in range(20):
+        release = mechanism.release(table(MANY[:2]), rng=seed + place)
+        if any(t.groups is not None for t in mechanism.noisy_tables(release)):
+            break
+    again = threes("add-remove", rounds=3).noisy_tables(Release.from_dict(release.to_dict()))
+    for one, two in zip(mechanism.noisy_tables(release), again, strict=True):
+        assert one.columns == two.columns
+        assert (one.counts == two.counts).all()
+        assert (one.groups is None) == (two.groups is None)
+        assert one.groups is None or (one.groups == two.groups).all()
+    assert any(t.groups is not None for t in again)
+
+
+# --- shares ---------------------------------------------------------------------------------------
+
 WIDTH = {"gaussian": True, "laplace": False}
 
 
 @pytest.mark.parametrize("gaussian", WIDTH.values(), ids=WIDTH)
-def test_what_rounds_take_never_exceeds_what_there_is(gaussian, seed):
-    """Whatever is released, by random readings: parts add up to all of them, and rounds end."""
+def test_shares_never_exceed_what_there_is(gaussian, seed):
+    """Of random tables and rounds; and a table takes what a round takes."""
     rng = np.random.default_rng(seed)
     for _ in range(200):
         cells = rng.integers(2, 60, int(rng.integers(2, 9))).tolist()
+        rounds, larger = int(rng.integers(0, 30)), int(rng.integers(0, 4))
         spent = table_shares(
-            Fraction(1), Neighbors.ADD_REMOVE, gaussian=gaussian, stated=cells,
-            offered=[a * b for a, b in itertools.combinations(cells, 2)],
-            rows=int(10 ** rng.uniform(1, 6)),
-        )  # fmt: skip
-        left, parts, taken, amount = spent.parts, spent.first(), [], Fraction(0)
-        while left:
-            taken.append(parts)
-            amount += spent.noise(parts).amount + parts * spent.unit * spent.choosing
-            left -= parts
-            parts = spent.taken(left, spent.following(parts, *rng.exponential(1, 2)))
-        assert sum(taken) == spent.parts
-        assert len(taken) <= spent.rounds
-        assert amount == spent.parts * spent.unit
-        assert all(spent.least <= k <= 2 * max(spent.usual, spent.least) for k in taken)
+            Fraction(1),
+            Neighbors.ADD_REMOVE,
+            gaussian=gaussian,
+            stated=cells + [90] * larger,
+            larger=larger,
+            rounds=rounds,
+        )
+        assert Fraction(999, 1000) < spent.total <= 1
+        if rounds:
+            choice = spent.choice_epsilon**2 / 8 if gaussian else spent.choice_epsilon
+            assert spent.noise.amount + choice <= spent.amount
+            assert all(noise.amount == spent.amount for noise in spent.stated[len(cells) :])
 
 
-def test_rounds_take_less_where_they_find_much():
-    """Far off: a quarter; about as far as noise: what is usual; and always between both ends."""
-    spent = table_shares(
-        Fraction(1),
-        Neighbors.ADD_REMOVE,
-        gaussian=True,
-        stated=[9] * 8,
-        offered=[81] * 28,
-        rows=900,
-    )
-    assert spent.first() == min(spent.usual, spent.parts // 4)
-    far, near = spent.following(spent.usual, 100.0, 1.0), spent.following(spent.least, 1.0, 1.0)
-    assert far == max(spent.least, round(spent.usual / 4))
-    assert near == min(spent.usual, 4 * spent.least)
-    best = math.sqrt(1 + 1.5**2)  # the noise is two thirds of what was found
-    assert spent.following(spent.usual, best, 1.0) == spent.usual
-    for missed, size in [(0.0, 0.0), (1e300, 0.0), (0.0, 1e300), (1.0, 1.0 - 1e-16)]:
-        assert spent.least <= spent.following(spent.usual, missed, size) <= spent.usual
-
-
-def test_columns_that_hang_together_get_more_rounds(seed):
-    """Eight copies of one column, and eight that have nothing to do with each other."""
-    rng, rows = np.random.default_rng(seed), 5000
-    schema = flags(8, "add-remove")
-    one, held = rng.integers(0, 2, rows), []
-    for alike in (True, False):
-        codes = [one if alike else rng.integers(0, 2, rows) for _ in range(8)]
-        frame = {f"c{j}": np.array(["a", "b"])[code] for j, code in enumerate(codes)}
-        made = SyntheticRows(schema, epsilon=Fraction(1, 10))
-        held.append(len(made.noisy_tables(made.release(frame, rng=seed))) - 8)
-    assert held[0] > held[1] >= 1
+def test_rounds_are_as_many_as_noise_leaves():
+    """More rows, more rounds, from one to three for each column; a delta buys more of them."""
+    found = []
+    for rows in (100, 1200, 10_000):
+        columns = {f"c{j}": tdp.Interval(0, 1) for j in range(10)}
+        schema = tdp.Schema(columns, rows, neighbors="add-remove")
+        made = [SyntheticRows(schema, epsilon=1, delta=delta) for delta in (0, 1e-9)]
+        found.append([each.spending.rounds for each in made])
+        for each in made:
+            size = 9 * each.spending.noise.mean_size
+            assert each.spending.rounds == 1 or size <= 0.1 * 2 * rows
+    assert found[0] == [1, 1]
+    assert found[2] == [30, 30]
+    assert 1 < found[1][0] < found[1][1] < 30
 
 
 def flags(many: int, relation: str) -> tdp.Schema:
@@ -222,9 +344,8 @@ def test_shares_add_up_to_what_is_paid(relation):
         assert whole * Fraction(999, 1000) < made.spending.total <= whole
         assert made.cost.rho == (made.spending.total if delta else Fraction(1, 2))
         if delta and tables == "auto":
-            parts = made.spending.first()
-            chosen = made.spending.choice_epsilon(parts)
-            paid = parts * made.spending.unit - made.spending.noise(parts).amount
+            chosen = made.spending.choice_epsilon
+            paid = made.spending.amount - made.spending.noise.amount
             assert paid * Fraction(999, 1000) < chosen**2 / 8 <= paid
 
 
@@ -493,6 +614,25 @@ def test_copies_cover_at_length(seed):
     held, naive = covered(20, 400, seed)
     assert held >= 0.92
     assert naive < 0.85
+
+
+def test_copies_cover_a_column_whose_pair_was_counted_by_groups(seed):
+    """Of 40 tables whose rows are drawn anew; 95 % less three errors, and some chose groups."""
+    rng, held, coarse = np.random.default_rng(seed), [], 0
+    schema = tdp.Schema({name: tdp.Interval(0, 6) for name in "xy"}, 300)
+    for _ in range(40):
+        x = rng.choice(6, 300, p=[0.3, 0.3, 0.1, 0.1, 0.1, 0.1])
+        rows = {"x": x + 0.5, "y": (x + rng.integers(0, 2, 300)) % 6 + 0.5}
+        bits = int(rng.integers(2**31))
+        options = {"bins": {"x": 6, "y": 6}, "rounds": 1, "random_state": bits}
+        model = tdp.SyntheticTable(schema, 0.5, **options).fit(rows)
+        coarse += model.mechanism_.noisy_tables(model.release_)[-1].groups is not None
+        copies = model.sample(300, copies=8, random_state=rng)
+        found = [np.mean(copy["x"] < 1) for copy in copies]
+        interval = model.interval(found, [q * (1 - q) / 300 for q in found], "x")
+        held.append(interval.low <= 0.3 <= interval.high)
+    assert coarse >= 10
+    assert np.mean(held) >= 0.84
 
 
 def rare_covered(tables: int, seed: int, of: tuple[str, ...] = ("j",)) -> tuple[float, float]:

@@ -43,15 +43,17 @@ class SyntheticTable(Untargeted[SyntheticRows]):
     Parameters
     ----------
     delta : float, Fraction or Decimal
-        With a delta the budget is spent in rho where that has less noise, as for many tables; for
-        few the delta is left unspent.
+        With a delta the budget is spent in rho where that buys more, as for many tables; for few
+        the delta is left unspent.
     tables : "auto", or list of lists of columns
-        What is released beside one-way tables; "auto" chooses pairs in rounds.
+        What is released beside one-way tables; "auto" chooses pairs in rounds, counted by levels
+        or by groups of them.
     bins : mapping, optional
         Of numeric columns; by default :math:`2 n^{1/5}` equal ones.
     rounds : int, optional
         How many tables are chosen, beside those that are stated, for equal parts of the budget; by
-        default none for a list, and for "auto" as many as the released tables ask for.
+        default none for a list, and for "auto" three for each column, or fewer where noise is large
+        beside the rows.
     most_cells : int
         How large the model may be.
 
@@ -157,9 +159,10 @@ class SyntheticTable(Untargeted[SyntheticRows]):
 
         The rule of :func:`~tightdp.inference.copies.combined_interval`, where it holds. What the
         copies know of several columns together is what released tables tell: a share that needs
-        columns which no released table has together is refused. And the standard error is at least
-        that of one released cell with its noise, as for a count that is not there: copies of small
-        counts differ by less, because none is negative.
+        columns which no released table has together, cell by cell, is refused: of a pair that was
+        counted by groups of levels they know no more than the groups. The standard error is at
+        least that of one released cell with its noise, as for a count that is not there: copies of
+        small counts differ by less, because none is negative.
 
         Parameters
         ----------
@@ -175,12 +178,14 @@ class SyntheticTable(Untargeted[SyntheticRows]):
             check_choice("columns", name, self.mechanism_.names)
         wanted = {self.mechanism_.names.index(name) for name in names}
         tables = self.mechanism_.noisy_tables(self.release_)
-        variances_of = [t.variance for t in tables if wanted <= set(t.columns)]
+        cells = [table for table in tables if table.groups is None]  # each level by itself
+        variances_of = [t.variance for t in cells if wanted <= set(t.columns)]
         if not wanted or not variances_of:
             fail(
-                f"`columns` {quoted(', '.join(names))} are together in no released table: copies "
-                "say nothing of what they have to do with each other. State the table when "
-                "fitting, with tables=[[...]]."
+                f"`columns` {quoted(', '.join(names))} are together in no released table that "
+                "counts each of their cells: copies do not say what they have to do with each "
+                "other, or only by groups of levels. State the table when fitting, with "
+                "tables=[[...]]."
             )
         best = 1 / sum(1 / v for v in variances_of)  # of a cell that several tables tell
         rows = max(self.model_.total, 1.0)

@@ -14,12 +14,12 @@ The number of steps is bounded, and depends on what is released alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from tightdp.errors import FloatArray
+from tightdp.errors import FloatArray, Integers
 from tightdp.inference.junction_trees import Calibrated, JunctionTree, Scope, spread, summed
 
 _LARGEST = 1e15  # counts beyond are no counts of rows: floats of squares stay finite
@@ -29,11 +29,27 @@ _FIRST, _GROWN, _SHRUNK = 8.0, 1.05, 0.7  # of the step, against the one that is
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyTable:
-    """Noisy counts of the cells of some columns, and the variance of the noise on each cell."""
+    """Noisy counts of the cells of some columns, and the variance of the noise on each cell.
+
+    Or of groups of cells: then ``groups`` says of every cell of the columns, in the order of
+    ``numpy.ravel``, in which it is, and ``counts`` has an entry for every group.
+    """
 
     columns: Scope
     counts: FloatArray
     variance: float
+    groups: Integers | None = None
+
+    def measured(self, cells: FloatArray) -> FloatArray:
+        """Counts of all cells as what the table counts."""
+        if self.groups is None:
+            return cells
+        sums = np.bincount(self.groups, cells.ravel(), self.counts.size)
+        return np.asarray(sums, dtype=np.float64)
+
+    def folded(self, slope: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+        """A slope in what the table counts, as one in all cells: that of its group for each."""
+        return slope if self.groups is None else slope[self.groups].reshape(shape)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,21 +67,24 @@ class TableFit:
 
 
 def merged(tables: Sequence[NoisyTable]) -> list[NoisyTable]:
-    """One table for every set of columns: those released several times are averaged by precision.
+    """One table for every set of columns and groups: the same ones are averaged by precision.
 
     >>> twice = [NoisyTable((0,), np.array([2.0, 4.0]), 1.0), NoisyTable((0,), np.zeros(2), 3.0)]
     >>> (once,) = merged(twice)
     >>> once.counts, once.variance
     (array([1.5, 3. ]), 0.75)
     """
-    found: dict[Scope, tuple[FloatArray, float]] = {}
+    found: dict[tuple[Scope, bytes], NoisyTable] = {}
     for table in tables:
+        key = table.columns, b"" if table.groups is None else table.groups.tobytes()
         values = np.clip(np.asarray(table.counts, dtype=np.float64), -_LARGEST, _LARGEST)
-        before, precision = found.get(table.columns, (np.zeros(values.shape), 0.0))
-        found[table.columns] = before + values / table.variance, precision + 1 / table.variance
-    return [
-        NoisyTable(s, sums / precision, 1 / precision) for s, (sums, precision) in found.items()
-    ]
+        if (before := found.get(key)) is None:
+            found[key] = replace(table, counts=values)
+            continue
+        precision = 1 / before.variance + 1 / table.variance
+        sums = before.counts / before.variance + values / table.variance
+        found[key] = replace(table, counts=sums / precision, variance=1 / precision)
+    return list(found.values())
 
 
 def fit_tables(
@@ -160,9 +179,11 @@ class _Problem:
         slope = {host: np.zeros(array.shape) for host, array in shares.items()}
         loss = 0.0
         for table, host in zip(self.tables, self.inside, strict=True):
-            away = self.total * summed(shares[host], host, table.columns) - table.counts
+            cells = summed(shares[host], host, table.columns)
+            away = self.total * table.measured(cells) - table.counts
             loss += float((away * away).sum()) / (2 * table.variance)
-            slope[host] += spread(away * (self.total / table.variance), table.columns, host)
+            steep = table.folded(away * (self.total / table.variance), cells.shape)
+            slope[host] += spread(steep, table.columns, host)
         return _Point(weights, model, loss, slope)
 
 

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -49,7 +50,7 @@ _MOST_ROUNDS = 1000
 _MOST_COUNT = 1 << 40  # counts are cut there: their sums fit into 64 bits
 _MOST_ROWS = 20_000_000  # cells of rows that are drawn at a time
 _ROUND_STEPS, _LAST_STEPS, _COPY_STEPS = 80, 600, 200  # of fits: between rounds, for rows, copies
-_CHOSEN = Unknown("which table is chosen is drawn, and what it takes follows from earlier ones")
+_CHOSEN = Unknown("which table is chosen is drawn")
 _ABOUT = (
     "noisy one-way tables; rows are made from them and the other released tables, and written to a "
     "CSV file beside a report"
@@ -65,38 +66,43 @@ class SyntheticRows(Mechanism):
     draws the table of two columns that it misses most, and that table is released, too. Everything
     after that is post-processing: the last model, and rows drawn from it, as many as you like.
 
-    A round draws table r with probability proportional to
-    :math:`\exp\{\eta\, w_r (\lVert t_r(X) - m_r \rVert_1 - b_r)\}`: t are the counts, m those of
-    the model, rounded to integers, w the number of columns, and b the size that the noise of the
-    table would have (McKenna, Mullins, Sheldon and Miklau, 2022). How much of the budget a round
-    takes follows from what is released before: less, so that there are more rounds, where the last
-    table was far from the model (:meth:`~tightdp.mechanisms.table_schedule.TableShares.following`).
+    A pair is offered at several coarsenesses: its levels may be counted in groups, which are formed
+    of the released one-way tables so that each has rows enough
+    (:func:`~tightdp.mechanisms.table_offer.grouped_levels`). Where rows are few beside the cells
+    a pair in a few groups tells more than all of its cells, most of them noise. A round draws table
+    r with probability proportional to
+    :math:`\exp\{\eta\, w_r (\lVert t_r(X) - m_r \rVert_1 - b_r)\}`: t are the counts of its groups,
+    m those of the model, rounded to integers, w the number of columns, and b what the noise of the
+    table would cost (after McKenna, Mullins, Sheldon and Miklau, 2022). All rounds take equal
+    parts of the budget, and a one-way table, on average, as much as a round.
 
     **Privacy.**
     Statement: a release is epsilon-DP under the neighbour relation of the schema, or, where a
     ``delta`` is spent, rho-zCDP for the largest rho that implies (epsilon, delta)-DP.
     Needs: [P1] counts are exact integers of rows in public cells, and a row is in one cell of every
     table; [P2] the noise of a table is private at its share (:class:`CellNoise`); [P3] the choice
-    of a round is private at its share; [P4] the shares of all steps add up to at most the whole,
-    whatever is released, and the share of a round is a function of earlier releases.
+    of a round is private at its share; [P4] the shares of all steps, which are public, add up to at
+    most the whole; [P5] groups of cells are functions of released numbers, and a cell is in one
+    group.
     Proof: 1. A neighbour changes k cells of a table by one each, k = 1 under add-remove, 2 under
-    replace-one [P1], so that the noise of [P2] serves. 2. Given what is released before, m and b
-    are constants, and :math:`\lVert t_r(X) - m_r \rVert_1` changes by at most k: utilities change
+    replace-one [P1]. Given what is released before, groups are constants [P5], and the count of a
+    group is the sum of its cells: it changes k groups by one each, or, where both cells of a
+    replaced row are in one, none. So the noise of [P2] serves for cells and for groups. 2. Given
+    what is released before, m and b are constants, too, and :math:`\lVert t_r(X) - m_r \rVert_1`
+    changes by at most the l1 length of that move, which is at most k: utilities change
     by amounts in an interval of length :math:`2 k \max w`, which times :math:`\eta` is the epsilon
     of the choice; its log ratios lie in an interval of that length, which is worth
-    :math:`\epsilon^2/8` in rho (Cesar and Rogers, 2021) [P3]. Cutting counts at a constant moves
-    nothing further apart. 3. Every step is private given all earlier releases, with an amount that
-    these tell, and amounts never add up to more than the whole [P4]: then so is all together, in
-    epsilon (Rogers, Roth, Ullman and Vadhan, 2016) and in rho (Whitehouse, Ramdas, Rogers and Wu,
-    2023, Theorem 1).
-    4. Cells that a chosen table does not have count no rows, whatever the data: their noise is
-    drawn from public facts. Rounds that are not held release zeros. Models and rows are functions
-    of what is released.
-    Numerics: ``exact``: counts, noise and choices are integers; floats fit the models, which are
-    made of released numbers.
+    :math:`\epsilon^2/8` in rho (Cesar and Rogers, 2021) [P3]. Cutting counts of cells at a constant
+    moves nothing further apart. 3. Every step is private given all earlier releases, and the
+    amounts add up to the whole [P4]: by adaptive composition so is all together, in epsilon
+    and in rho (Bun and Steinke, 2016). 4. Cells that a chosen table does not have count no rows,
+    whatever the data: their noise is drawn from public facts. Models and rows are functions of what
+    is released.
+    Numerics: ``exact``: counts, groups, noise and choices are integers; floats fit the models,
+    which are made of released numbers.
     Order of events: the noise of stated tables is drawn before a row is read; then rounds choose,
-    and draw theirs. The largest number of rounds, those of steps of fits and of cells are public;
-    how many rounds are held is told by what is released.
+    and draw theirs. The number of rounds, those of steps of fits, of cells and of groups are
+    public.
 
     Parameters
     ----------
@@ -105,7 +111,7 @@ class SyntheticRows(Mechanism):
     tables : "auto", or list of lists of columns
         What is released beside the one-way tables; "auto" chooses in rounds.
     epsilon, delta : float, Fraction or Decimal
-        With ``delta`` the budget is spent in rho where that has less noise, as for many tables;
+        With ``delta`` the budget is spent in rho where that buys more, as for many tables;
         for few the delta is left unspent.
     columns : sequence of str, optional
         Of which rows are made; by default all.
@@ -114,8 +120,8 @@ class SyntheticRows(Mechanism):
         others have :func:`~tightdp.data.cell_sides.usual_bins`.
     rounds : int, optional
         How many tables are chosen, beside those that are stated, each for the same part of the
-        budget; by default none for a list, and for "auto" as many as
-        :func:`~tightdp.mechanisms.table_schedule.table_shares` finds on the way.
+        budget; by default none for a list, and for "auto" three for each column, or fewer where
+        noise is large beside the rows (:func:`~tightdp.mechanisms.table_schedule.usual_rounds`).
     most_cells : int
         The cells of the model: tables that would need more are not chosen, and refused where they
         are stated.
@@ -159,24 +165,23 @@ class SyntheticRows(Mechanism):
             schema, tables, columns, bins, choosing=choosing, most_cells=most_cells
         )
         self.sides, self.names = self.offer.sides, self.offer.names
-        self.stated, self.offered = self.offer.stated, self.offer.offered
-        self.spending = self._spending(rounds)
+        self.stated, self.spending = self.offer.stated, self._spending(rounds)
+        self.offered = self.offer.coarsened(self.spending) if self.spending.rounds else []
 
     # --- public facts -------------------------------------------------------------------------
 
     def _spending(self, rounds: int | None) -> TableShares:
-        """Who gets what: in epsilon, or with a delta in rho, where that has less noise. [P4]"""
+        """Who gets what: in epsilon, or with a delta in rho, where that buys more. [P4]
+
+        More rounds, or as many with less noise.
+        """
         offer = self.offer
         pure = offer.shares(self.epsilon, False, rounds)
         if not self.delta:
             return pure
         rho = zcdp_rho(self.epsilon, self.delta)
         concentrated = offer.shares(rho, True, rounds)
-        alike = max(pure.usual_rounds, concentrated.usual_rounds) if self.offered else None
-        sizes = [
-            offer.noise(offer.shares(a, g, alike)) for a, g in ((self.epsilon, False), (rho, True))
-        ]
-        if sizes[0] > sizes[1]:
+        if (pure.rounds, -offer.noise(pure)) < (concentrated.rounds, -offer.noise(concentrated)):
             return concentrated
         self.delta = Fraction(0)  # what is not spent is not claimed
         return pure
@@ -201,19 +206,19 @@ class SyntheticRows(Mechanism):
         spending = self.spending
         if spending.rounds:
             parts.append(
-                f"up to {spending.rounds} tables, each chosen by weights exp(rate * utility); where"
-                f" it takes {spending.usual} of {spending.parts} parts, rate = "
-                f"{self.choice_rate(spending.usual)}, plus {spending.noise(spending.usual).words}"
+                f"{spending.rounds} tables, each chosen by weights exp(rate * utility), rate = "
+                f"{self.choice_rate}, plus {spending.noise.words}"
             )
         return "; ".join(parts)
 
     def label(self) -> str:
         return short_label(f"SyntheticRows({', '.join(self.names)})")
 
-    def choice_rate(self, parts: int) -> Fraction:
+    @property
+    def choice_rate(self) -> Fraction:
         """Eta: epsilon of a choice over the length of the interval of changes. [P3]"""
-        weight = max(map(len, self.offered))
-        return self.spending.choice_epsilon(parts) / (2 * self.neighbors.rows_apart * weight)
+        weight = max(len(table.columns) for table in self.offered)
+        return self.spending.choice_epsilon / (2 * self.neighbors.rows_apart * weight)
 
     def check(self, frame: TableLike) -> None:
         check_frame(frame, self.schema, self.names)
@@ -258,70 +263,76 @@ class SyntheticRows(Mechanism):
         entries: list[list[int]],
         rng: RandomSource,
     ) -> list[list[int]]:
-        """For every round the place of the chosen table, its parts, and its noisy counts."""
+        """For every round the place of the chosen table, and its noisy counts."""
         spending = self.spending
         noisy = [
             self._noisy(*each) for each in zip(self.stated, entries, spending.stated, strict=True)
         ]
+        groups = self.offer.groups(self.offered, entries)  # [P5]
         found: list[list[int]] = []
         start: Mapping[Scope, FloatArray] = {}
-        left, parts = spending.parts, spending.first()
-        while left:
+        for _ in range(spending.rounds):
             fit = self._fit(noisy, _ROUND_STEPS, start)
             start = fit.weights
-            scopes = [table.columns for table in noisy]
-            able, law = self.choices(counts, fit, scopes, parts, left)
-            scope, noise = able[law.draw(rng)], spending.noise(parts)
+            able, law = self.choices(counts, fit, [table.columns for table in noisy], groups)
+            place = able[law.draw(rng)]
+            scope = self.offered[place].columns
             cells = np.zeros(self.offer.width, dtype=np.int64)
-            cells[: self.sides.cells_of(scope)] = counts[scope]
-            drawn = _plain(noise.sample(self.offer.width, rng))  # [P2]
+            exact = _grouped(counts[scope], groups[place])
+            cells[: len(exact)] = exact
+            drawn = _plain(spending.noise.sample(self.offer.width, rng))  # [P2]
             released = [c + z for c, z in zip(cells.tolist(), drawn, strict=True)]
-            found.append([self.offered.index(scope), parts, *released])
-            noisy.append(self._noisy(scope, released, noise))
-            left -= parts
-            missed = float(np.abs(noisy[-1].counts - fit.counts(scope)).sum())
-            wanted = spending.following(parts, missed, noise.mean_size * noisy[-1].counts.size)
-            parts = spending.taken(left, wanted)  # [P4]: from what is released alone
-        nothing = [0] * (BEFORE + self.offer.width)
-        return [*found, *[nothing] * (spending.rounds - len(found))]
+            found.append([place, *released])
+            noisy.append(self._noisy(scope, released, spending.noise, groups[place]))
+        return found
 
     def choices(
         self,
         counts: Mapping[Scope, Integers],
         fit: TableFit,
         scopes: Sequence[Scope],
-        parts: int,
-        left: int,
-    ) -> tuple[list[Scope], TiltedLaw]:
+        groups: Sequence[Integers | None],
+    ) -> tuple[list[int], TiltedLaw]:
         """What a round may choose after these tables, and by which law. **Not private.** [P3]
 
-        It takes so many parts of those that are left. Which tables it may choose, what the model
-        says of them and the size of their noise are known from what is released.
+        Which tables it may choose, their groups, what the model says of them and what their noise
+        would cost are known from what is released. Noise is charged half of its size in a cell, and
+        no more than the rows that the model expects there: the fit allows no negative counts.
         """
         cliques = [set(clique.columns) for clique in fit.model.tree.cliques]
-        whole, noise = self.spending.parts, self.spending.noise(parts)
-        allowed = self.offer.most_cells * (whole - left + parts) // whole
-        able = [
-            scope
-            for scope in self.offered
-            if any(set(scope) <= clique for clique in cliques)
-            or model_cells(self.sides.sizes, [*scopes, scope]) <= allowed
-        ]
-        levels = []
-        for scope in able:
-            model = np.rint(np.clip(fit.counts(scope), 0, _MOST_COUNT)).astype(np.int64)
-            # at most 2^13 cells of at most 2^40: the sum fits
-            missed = int(np.abs(counts[scope] - model.ravel()).sum())
-            size = round(noise.mean_size * self.sides.cells_of(scope))
-            levels.append(-len(scope) * (missed - size))
+        round_now = len(scopes) - len(self.stated) + 1
+        allowed = self.offer.most_cells * round_now // self.spending.rounds
+        half = self.spending.noise.mean_size / 2
+        able, levels = [], []
+        alike = itertools.groupby(enumerate(self.offered), key=lambda each: each[1].columns)
+        for scope, tables in alike:
+            inside = any(set(scope) <= clique for clique in cliques)
+            if not inside and model_cells(self.sides.sizes, [*scopes, scope]) > allowed:
+                continue
+            model = np.rint(np.clip(fit.counts(scope), 0, _MOST_COUNT)).astype(np.int64).ravel()
+            for place, _ in tables:
+                # at most 2^13 cells of at most 2^40: sums fit
+                expected = _grouped(model, groups[place])
+                missed = int(np.abs(_grouped(counts[scope], groups[place]) - expected).sum())
+                charge = round(float(np.minimum(half, expected).sum()))
+                able.append(place)
+                levels.append(-len(scope) * (missed - charge))
         even = np.ones(len(able), dtype=np.int64)
-        return able, TiltedLaw(even, np.array(levels, dtype=np.int64), self.choice_rate(parts))
+        return able, TiltedLaw(even, np.array(levels, dtype=np.int64), self.choice_rate)
 
-    def _noisy(self, scope: Scope, cells: Sequence[int], noise: CellNoise) -> NoisyTable:
+    def _noisy(
+        self,
+        scope: Scope,
+        cells: Sequence[int],
+        noise: CellNoise,
+        groups: Integers | None = None,
+    ) -> NoisyTable:
         """Released counts as a table; what is beyond its cells counts nothing."""
         shape = [self.sides.sizes[j] for j in scope]
-        values = np.array([float(c) for c in cells[: math.prod(shape)]])
-        return NoisyTable(scope, values.reshape(shape), noise.variance)
+        many = math.prod(shape) if groups is None else int(groups.max()) + 1
+        values = np.array([float(c) for c in cells[:many]])
+        values = values.reshape(shape) if groups is None else values
+        return NoisyTable(scope, values, noise.variance, groups)
 
     def _draft(self, entries: list[int], confidence: float) -> Draft:
         """Released integers with their names and errors."""
@@ -329,27 +340,25 @@ class SyntheticRows(Mechanism):
         drafts, miss = [], self._miss(confidence)
         ends = self._lengths()
         for place, (start, end) in enumerate(itertools.pairwise([0, *ends])):
-            part, noise = entries[start:end], self._noise_of(place, entries[start:end])
+            part, noise = entries[start:end], self._noise_of(place)
             called = names[start:end]
             if place >= len(self.stated):
                 number = place - len(self.stated) + 1
-                which = (f"round {number}: table", f"round {number}: parts")
+                which = (f"round {number}: table",)
                 before, part = part[:BEFORE], part[BEFORE:]
                 drafts.append(Draft.of(which, before, before, 1, _CHOSEN))
                 called = [f"round {number}: cell {i + 1}" for i in range(len(part))]
             error = Known(
-                half_width=np.full(len(part), 0.0 if noise is None else noise.reach(miss)),
-                covariance=np.full(len(part), 0.0 if noise is None else noise.variance),
+                half_width=np.full(len(part), noise.reach(miss)),
+                covariance=np.full(len(part), noise.variance),
             )
             drafts.append(Draft.of(tuple(called), part, part, 1, error))
         return drafts[0].beside(*drafts[1:])
 
-    def _noise_of(self, place: int, part: Sequence[int]) -> CellNoise | None:
-        """The noise of a stated table, or of a round by what it released; None if not held."""
-        if place < len(self.stated):
-            return self.spending.stated[place]
-        parts = min(max(part[BEFORE - 1], 0), self.spending.parts)
-        return self.spending.noise(parts) if parts else None
+    def _noise_of(self, place: int) -> CellNoise:
+        """The noise of a stated table, or of a round."""
+        spending = self.spending
+        return spending.stated[place] if place < len(self.stated) else spending.noise
 
     def _miss(self, confidence: float) -> float:
         """The chance that one cell may have to be off further, for all of them at once."""
@@ -357,13 +366,13 @@ class SyntheticRows(Mechanism):
         return -math.expm1(math.log(confidence) / cells)
 
     def half_widths(self, confidence: float) -> FloatArray:
-        """Those of rounds are for the noisiest that there may be: who takes more has less noise."""
+        """Of every entry; there is none of which table was chosen."""
         miss, out = self._miss(confidence), []
         for table, noise in zip(self.stated, self.spending.stated, strict=True):
             out.append(np.full(self.sides.cells_of(table), noise.reach(miss)))
         if self.spending.rounds:
-            most = self.spending.noise(self.spending.least).reach(miss)
-            each = np.append([np.nan] * BEFORE, np.full(self.offer.width, most))
+            reach = self.spending.noise.reach(miss)
+            each = np.append([np.nan] * BEFORE, np.full(self.offer.width, reach))
             out += [each] * self.spending.rounds
         return np.concatenate(out)
 
@@ -374,15 +383,16 @@ class SyntheticRows(Mechanism):
         ends = self._lengths()
         if len(release.integers) != ends[-1]:
             fail("`release` must come from a mechanism with the same tables and rounds.")
-        found = []
-        for place, (start, end) in enumerate(itertools.pairwise([0, *ends])):
-            part = release.integers[start:end]
-            noise = self._noise_of(place, part)
-            if place < len(self.stated):
-                found.append(self._noisy(self.stated[place], part, self.spending.stated[place]))
-            elif noise is not None:
-                scope = self.offered[min(max(part[0], 0), len(self.offered) - 1)]
-                found.append(self._noisy(scope, part[BEFORE:], noise))
+        parts = [release.integers[a:b] for a, b in itertools.pairwise([0, *ends])]
+        groups, many = self.offer.groups(self.offered, parts), len(self.stated)
+        found = [
+            self._noisy(*each)
+            for each in zip(self.stated, parts, self.spending.stated, strict=False)
+        ]
+        for part in parts[many:]:
+            place = min(max(part[0], 0), len(self.offered) - 1)
+            noise, scope = self.spending.noise, self.offered[place].columns
+            found.append(self._noisy(scope, part[BEFORE:], noise, groups[place]))
         return found
 
     def fitted(self, release: Release) -> TableFit:
@@ -436,17 +446,14 @@ class SyntheticRows(Mechanism):
         bits, tables = source(rng), self.noisy_tables(release)
         count = max(1, round(fit.total))
         rows = drawn_codes(fit.model, count, bits, balanced=False)
-        ends = itertools.pairwise([0, *self._lengths()])
-        parts = [self._noise_of(i, release.integers[a:b]) for i, (a, b) in enumerate(ends)]
-        noises = [noise for noise in parts if noise is not None]
         moved = []
-        for table, noise in zip(tables, noises, strict=True):
-            shape = table.counts.shape
-            places = np.ravel_multi_index(tuple(rows[:, j] for j in table.columns), shape)
-            drawn = np.bincount(places, minlength=table.counts.size).reshape(shape)
-            fresh = noise.sample(table.counts.size, bits).astype(np.float64).reshape(shape)
-            away = drawn - count * fit.model.joint(table.columns)
-            moved.append(NoisyTable(table.columns, table.counts + away + fresh, table.variance))
+        for place, table in enumerate(tables):
+            shape = [self.sides.sizes[j] for j in table.columns]
+            cells = np.ravel_multi_index(tuple(rows[:, j] for j in table.columns), shape)
+            drawn = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
+            away = table.measured(drawn - count * fit.model.joint(table.columns))
+            fresh = self._noise_of(place).sample(away.size, bits).astype(np.float64)
+            moved.append(replace(table, counts=table.counts + away + fresh.reshape(away.shape)))
         return fit_tables(self.sides.sizes, moved, fit.total, _COPY_STEPS, fit.weights)
 
     def made_rows(self, release: Release) -> Rows:
@@ -485,6 +492,15 @@ class SyntheticRows(Mechanism):
         assumes = of_rows(self.schema, f"one-way tables. {self.variation()}")
         said = self.guarantee(), self.law, assumes
         return Preview(tuple(names), np.concatenate(std), half, level, *said)
+
+
+def _grouped(cells: Integers, groups: Integers | None) -> Integers:
+    """Counts of groups of cells, in integers."""
+    if groups is None:
+        return cells
+    sums = np.zeros(int(groups.max()) + 1, dtype=np.int64)
+    np.add.at(sums, groups, cells)
+    return sums
 
 
 def _plain(noise: Any) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ import numpy as np
 from tightdp.data.cell_sides import CellSides
 from tightdp.errors import (
     InfeasibleSamplingError,
+    Integers,
     check_choice,
     check_count,
     check_list,
@@ -19,15 +21,33 @@ from tightdp.errors import (
     shown,
 )
 from tightdp.inference.junction_trees import Scope, model_cells
-from tightdp.mechanisms.table_schedule import TableShares, table_shares
-from tightdp.schema import Schema
+from tightdp.mechanisms.table_schedule import TableShares, table_shares, usual_rounds
+from tightdp.schema import Interval, Schema
 
 LARGEST_MODEL = 1 << 24
 _MOST_READ = 1 << 20  # cells of all tables that may be chosen, which are counted in one pass
 _LARGEST_TABLE = 1 << 13  # cells of a table that may be chosen
 _MOST_RELEASED = 1 << 17  # entries of a release, each with a name
-BEFORE = 2
-"""Entries of a round before its cells: which table, and how many parts it took."""
+_MOST_COUNT = 1 << 40  # of a released count that forms groups: sums of 2^13 of them fit 64 bits
+_COARSE = (8, 5, 3, 2)  # groups of a column, beside all of its levels
+_WELL = 0.1  # the total variation that noise may cost such a table
+_ROUNDS = 3  # for each column, at most: what a release may take of time
+BEFORE = 1
+"""Entries of a round before its cells: which table."""
+
+
+class Offered(NamedTuple):
+    """A table that may be chosen: its columns, and how many groups of levels are counted of each.
+
+    Where there are as many groups as levels each level is one.
+    """
+
+    columns: Scope
+    shape: tuple[int, ...]
+
+    @property
+    def cells(self) -> int:
+        return math.prod(self.shape)
 
 
 class TableOffer:
@@ -65,7 +85,7 @@ class TableOffer:
         most_cells: int,
     ) -> None:
         _check_persons(schema)
-        self.schema = schema
+        self.schema, self._well = schema, _WELL * 2 * schema.rows
         self.most_cells = check_count("most_cells", most_cells, most=LARGEST_MODEL)
         self.sides = CellSides(schema, bins, columns)
         self.names = self.sides.names
@@ -110,10 +130,47 @@ class TableOffer:
         ]
         return [*singles, *pairs] if pairs else []
 
+    def coarsened(self, shares: TableShares) -> list[Offered]:
+        """What a round may choose: every pair in cells, and in groups where noise is large.
+
+        The groups are ever fewer, until noise costs such a table a tenth of total variation.
+        """
+        found: list[Offered] = []
+        for table in self.offered:
+            sizes = [self.sides.sizes[j] for j in table]
+            for most in (max(sizes), *_COARSE):
+                each = Offered(table, tuple(min(m, most) for m in sizes))
+                if each not in found[-1:]:
+                    found.append(each)
+                if len(table) == 1 or each.cells * shares.noise.mean_size <= self._well:
+                    break
+        return found
+
+    def groups(
+        self, tables: Sequence[Offered], counts: Sequence[Sequence[int]]
+    ) -> list[Integers | None]:
+        """The group of every cell of every table; None where each cell is one.
+
+        ``counts`` are the released one-way tables, or begin with them: groups are formed of what
+        is released, and of nothing else.
+        """
+        rules = [self.sides.rules[name] for name in self.names]
+        sides = dict.fromkeys(side for table in tables for side in zip(*table, strict=True))
+        labels = {
+            (j, many): grouped_levels(counts[j], many, ordered=isinstance(rules[j], Interval))
+            for j, many in sides
+        }
+        found: list[Integers | None] = []
+        for table in tables:
+            axes = np.ix_(*(labels[side] for side in zip(*table, strict=True)))
+            whole = table.cells == self.sides.cells_of(table.columns)
+            found.append(None if whole else np.ravel_multi_index(axes, table.shape).ravel())
+        return found
+
     def _check_cells(self) -> None:
         """Refuse, from public facts, what cannot be counted, released or fitted."""
         wanted = model_cells(self.sides.sizes, self.stated)
-        read = sum(map(self.sides.cells_of, {*self.stated, *self.offered}))
+        read = sum(map(self.sides.cells_of, self.counted))
         remedy = "take fewer bins, fewer columns or smaller tables"
         if wanted > self.most_cells:
             fail(
@@ -137,11 +194,6 @@ class TableOffer:
         """Cells that a round releases: those of the largest table that it may choose."""
         return max(map(self.sides.cells_of, self.offered), default=0)
 
-    @property
-    def middle(self) -> float:
-        """Cells of a table of several columns that rounds may choose, on average."""
-        return float(np.mean([self.sides.cells_of(t) for t in self.offered if len(t) > 1]))
-
     def shares(self, amount: Fraction, gaussian: bool, rounds: int | None) -> TableShares:
         """What every table gets of an amount of epsilon, or of rho."""
         cells = self.sides.cells_of
@@ -153,25 +205,32 @@ class TableOffer:
                 f"numbers, and {_MOST_RELEASED} are kept. Take fewer rounds, or fewer bins.",
                 InfeasibleSamplingError,
             )
+        if not self.offered:
+            rounds = 0
+        elif rounds is None:
+            rounds = usual_rounds(
+                amount,
+                self.schema.neighbors,
+                gaussian=gaussian,
+                stated=len(self.stated),
+                well=self._well,
+                most=min(fitting, _ROUNDS * len(self.names)),
+            )
         return table_shares(
             amount,
             self.schema.neighbors,
             gaussian=gaussian,
             stated=[cells(table) for table in self.stated],
-            offered=[cells(table) for table in self.offered if len(table) > 1],
-            rows=self.schema.rows,
+            larger=len(self.stated) - len(self.names),
             rounds=rounds,
-            most=fitting,
         )
 
     def noise(self, shares: TableShares) -> float:
-        """The expected size of the noise of all stated and chosen tables."""
+        """The expected size of the noise of all stated tables and rounds."""
         cells = self.sides.cells_of
         pairs = zip(self.stated, shares.stated, strict=True)
         size = sum(cells(table) * noise.mean_size for table, noise in pairs)
-        if not shares.parts:
-            return size
-        return size + shares.usual_rounds * self.middle * shares.noise(shares.usual).mean_size
+        return size + (shares.rounds * self.width * shares.noise.mean_size if shares.rounds else 0)
 
     def variation(self, shares: TableShares) -> Variation:
         """The total variation that noise costs tables of the rows, from public facts.
@@ -184,9 +243,9 @@ class TableOffer:
         one = float(np.mean([size * noise.mean_size for size, noise in singles])) / rows
         pairs = zip(self.stated, shares.stated, strict=True)
         larger = [cells(t) * noise.mean_size / rows for t, noise in pairs if len(t) > 1]
-        if shares.parts:
-            size = shares.noise(shares.usual).mean_size
-            larger = [cells(t) * size / rows for t in self.offered if len(t) > 1]
+        if shares.rounds:
+            size = shares.noise.mean_size
+            larger = [cells(t) * size / rows for t in self.counted if len(t) > 1]
         return Variation(one, 2 * one, float(np.mean(larger)) if larger else None)
 
 
@@ -207,8 +266,33 @@ class Variation(NamedTuple):
             f", two-way at most {self.independent:.2g} where columns are independent"
         )
         if self.released is not None:
-            said += f", and at most {self.released:.2g} where their own table is released"
+            said += f", and at most {self.released:.2g} where their own table is released in cells"
         return f"{said}; elsewhere what the model misses comes on top, which no public fact tells"
+
+
+def grouped_levels(counts: Sequence[int], groups: int, *, ordered: bool) -> Integers:
+    """The group of every level, so many groups: the two of fewest rows are merged, again and again.
+
+    Two neighbours, where levels have an order. Of equals the first.
+
+    >>> grouped_levels([9, 1, 1, 8], 3, ordered=True)
+    array([0, 1, 1, 2])
+    >>> grouped_levels([1, 9, 9, 0], 3, ordered=False)
+    array([0, 1, 2, 0])
+    """
+    sums = np.array([min(max(count, 0), _MOST_COUNT) for count in counts], dtype=np.int64)
+    labels = np.arange(len(sums))
+    while len(sums) > groups:
+        if ordered:
+            first = int(np.argmin(sums[:-1] + sums[1:]))
+            second = first + 1
+        else:
+            first, second = sorted(np.argsort(sums, kind="stable")[:2].tolist())
+        sums[first] += sums[second]
+        sums = np.delete(sums, second)
+        labels[labels == second] = first
+        labels[labels > second] -= 1
+    return labels
 
 
 def _check_persons(schema: Schema) -> None:

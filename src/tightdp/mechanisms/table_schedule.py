@@ -18,14 +18,8 @@ from tightdp.randomness import RandomSource
 _UNITS = 10**6  # shares are so many parts of a budget, rounded down
 _ROOT_BITS = 64
 _LEAST_VARIANCE = 1e-30  # where doubles underflow, at rates that no longer protect anybody
-_FIRST = tuple(Fraction(i, 20) for i in range(2, 13))  # parts that one-way tables may have
-_WELL = 0.02  # total variation from which on noise is small enough for a stated table
-MOST_ROUNDS = 3  # for each stated table: what a release may take of time
-_CHOOSING, _CHOOSING_RHO = Fraction(1, 5), Fraction(1, 10)  # of a round, for its choice
-_STRENGTHS = 12  # of dependence, between the noise of one-way tables and the largest there is
-_FINE = 16  # parts that the cheapest round takes of what is left for rounds
-_FIRST_ROUND = 4  # no more than such a part of it is spent before anything is known of pairs
-_STEP = 4.0  # what a round may take more or less than the one before
+_CHOOSING = Fraction(1, 10)  # of a round, for its choice
+_GROUPS = 9  # of a pair, three by three, that a round must be able to count
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,98 +93,48 @@ def _short(number: Fraction) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableShares:
-    """What is spent where: the noise of the tables that are stated, and what rounds may take.
-
-    What is left for rounds is divided into equal parts. A round takes some of them, as many as are
-    left at most, so that all rounds together never take more than there are.
+    """What is spent where: the noise of the tables that are stated, and what rounds take.
 
     Attributes
     ----------
     stated : tuple of CellNoise
         One for every table that is measured whatever comes out.
-    unit : Fraction
-        The amount of a part.
+    rounds : int
+        How many tables are chosen.
+    amount : Fraction
+        What each of them takes.
     choosing : Fraction
-        How much of what a round takes is for its choice.
-    parts : int
-        None where there are no rounds.
-    usual, least : int
-        The parts that a round takes at most, but for the last one, and at least; where both are
-        the same, rounds do not depend on what is released.
+        How much of that is for the choice.
     moved : int
         Cells that a neighbour changes.
     """
 
     stated: tuple[CellNoise, ...]
-    unit: Fraction
+    rounds: int
+    amount: Fraction
     choosing: Fraction
-    parts: int
-    usual: int
-    least: int
     moved: int
     gaussian: bool
 
     @property
     def total(self) -> Fraction:
-        """All that may be spent."""
-        return sum((noise.amount for noise in self.stated), self.parts * self.unit)
+        """All that is spent."""
+        return sum((noise.amount for noise in self.stated), self.rounds * self.amount)
 
     @property
-    def rounds(self) -> int:
-        """How many rounds there are at most."""
-        return self.parts // self.least if self.parts else 0
+    def noise(self) -> CellNoise:
+        """Of a table that is chosen."""
+        return CellNoise(self.amount * (1 - self.choosing), self.moved, self.gaussian)
 
     @property
-    def usual_rounds(self) -> int:
-        """How many there are where all take what is usual."""
-        return self.parts // self.usual if self.parts else 0
-
-    def noise(self, parts: int) -> CellNoise:
-        """Of the table that a round chooses which takes so many parts."""
-        return CellNoise(parts * self.unit * (1 - self.choosing), self.moved, self.gaussian)
-
-    def choice_epsilon(self, parts: int) -> Fraction:
+    def choice_epsilon(self) -> Fraction:
         r"""The epsilon of the exponential mechanism of a round.
 
         Its log ratios lie in an interval of that length, which is
         :math:`\epsilon^2/8`-zCDP (Cesar and Rogers, 2021): the root is rounded down.
         """
-        amount = parts * self.unit * self.choosing
+        amount = self.amount * self.choosing
         return root_down(8 * amount) if self.gaussian else amount
-
-    def first(self) -> int:
-        """Parts that the first round takes."""
-        return self.taken(self.parts, max(self.least, min(self.usual, self.parts // _FIRST_ROUND)))
-
-    def taken(self, left: int, wanted: int) -> int:
-        """Parts that a round takes: all that is left where that is not enough for two."""
-        return wanted if left >= 2 * wanted else left
-
-    def following(self, parts: int, missed: float, size: float) -> int:
-        r"""How many parts the next round wants, by what the last one found.
-
-        Let the tables that rounds are for be off by S in l1 norm, M of them. R rounds of k parts
-        each out of B, R = B/k, measure R of them with noise of the size N: what is missed in all,
-        :math:`(M - R) S + R N`, is least where :math:`N = 2S/3` for Gaussian noise, whose size is
-        like :math:`k^{-1/2}`, and where :math:`N = S/2` for Laplace noise, like :math:`k^{-1}`. So
-        where a table was far off, the next ones may be noisier, and there are more rounds; where it
-        was not, rounds take what is usual.
-
-        Parameters
-        ----------
-        parts : int
-            What the last round took.
-        missed, size : float
-            How far its noisy table is from the model before, in l1 norm, and how far noise alone
-            would be expected to put it: about :math:`\sqrt{S^2 + N^2}` and N.
-        """
-        factor = _STEP
-        if missed > size:
-            share = size / missed  # of N / S = share / sqrt(1 - share^2)
-            power, best = (2, 1.5) if self.gaussian else (1, 2.0)
-            factor = (best * share / math.sqrt(1 - share**2)) ** power
-        wanted = round(parts * min(max(factor, 1 / _STEP), _STEP))
-        return max(self.least, min(self.usual, wanted))
 
 
 def root_down(number: Fraction) -> Fraction:
@@ -224,88 +168,50 @@ def table_shares(
     *,
     gaussian: bool,
     stated: Sequence[int],
-    offered: Sequence[int] = (),
-    rows: int = 1,
-    rounds: int | None = None,
-    most: int = 1 << 17,
+    larger: int = 0,
+    rounds: int = 0,
 ) -> TableShares:
-    """Shares for stated tables and for rounds that choose among offered ones, by their cells.
+    """Shares for stated tables, by their cells, and for rounds that choose others.
 
-    Stated tables have the whole amount where nothing is offered. Else they have the least part with
-    which noise costs them a fiftieth of total variation, from a tenth to six tenths. A round takes
-    no more than it would if there were as many as is least regretted
-    (:func:`rounds_of_least_regret`), and less where the rounds before it found much
-    (:meth:`TableShares.following`); there are at most three for each stated table and one for each
-    that is offered, and no more than ``most``. ``rounds`` of a stated number take equal parts.
+    Stated tables have the whole amount where there are no rounds. Else a table takes what a round
+    takes; but one-way tables share out what they have together. The ``larger`` tables, of several
+    columns, are the last ones.
     """
     moved = neighbors.rows_apart
-    if not offered:
+    if not rounds:
         parts = shared_out(amount, stated, gaussian=gaussian)
         nothing = Fraction(0)
-        return TableShares(
-            _noises(parts, moved, gaussian), nothing, nothing, 0, 0, 0, moved, gaussian
-        )
-    for first in _FIRST:
-        noises = _noises(shared_out(amount * first, stated, gaussian=gaussian), moved, gaussian)
-        pairs = zip(stated, noises, strict=True)
-        if np.mean([cells * noise.mean_size for cells, noise in pairs]) / (2 * rows) <= _WELL:
-            break
-    left, choosing = amount * (1 - first), _CHOOSING_RHO if gaussian else _CHOOSING
-    if rounds is not None:
-        return TableShares(noises, left / rounds, choosing, rounds, 1, 1, moved, gaussian)
-    most = min(most, len(offered), MOST_ROUNDS * len(stated))
-    whole = left * (1 - choosing)
-    sizes = [CellNoise(whole / count, moved, gaussian).mean_size for count in range(1, most + 1)]
-    noise = float(np.mean(offered)) * np.array(sizes) / (2 * rows)
-    pairs = zip(stated, noises, strict=True)
-    floor = float(np.mean([cells * noise.mean_size for cells, noise in pairs])) / rows
-    usual = most * _FINE // rounds_of_least_regret(noise, floor, len(offered))
-    unit = left / (most * _FINE)
-    return TableShares(noises, unit, choosing, most * _FINE, usual, _FINE, moved, gaussian)
+        return TableShares(_noises(parts, moved, gaussian), 0, nothing, nothing, moved, gaussian)
+    each, singles = amount / (len(stated) + rounds), stated[: len(stated) - larger]
+    parts = shared_out(each * len(singles), singles, gaussian=gaussian)
+    noises = _noises([*parts, *[each] * larger], moved, gaussian)
+    return TableShares(noises, rounds, each, _CHOOSING, moved, gaussian)
 
 
-def rounds_of_least_regret(noise: FloatArray, floor: float, pairs: int) -> int:
-    r"""How many rounds to have when nothing is known of how the columns depend on each other.
+def usual_rounds(
+    amount: Fraction,
+    neighbors: Neighbors,
+    *,
+    gaussian: bool,
+    stated: int,
+    well: float,
+    most: int,
+) -> int:
+    """How many rounds to have beside so many stated tables, by public facts.
 
-    Too few rounds miss pairs, too many make all noisy. How many are best depends on how many pairs
-    are dependent and how strongly, which is private. So the number is taken whose error, in total
-    variation summed over pairs, is the least multiple of that of the best number in the worst case.
-    The cases: m pairs that have nothing to do with each other, m = 1, 2, 4, ..., or all pairs of c
-    columns, which R <= c - 1 rounds make R (R + 1) / 2 of known; a pair that is not known is off by
-    a strength from that of one-way noise to 1/2, one that is known by the noise of a round, less
-    where rounds are left to measure again; and all pairs by the noise of one-way tables.
+    As many as there may be; but so few, at least one, that the noise of a pair in three by three
+    groups of levels has no more than the size ``well``.
 
-    Parameters
-    ----------
-    noise : array
-        Of a chosen table in total variation, for 1, 2, ... rounds.
-    floor : float
-        What the noise of one-way tables costs a pair.
-    pairs : int
-
-    Examples
-    --------
-    >>> weak, strong = 0.05 * np.arange(1, 31), 0.001 * np.arange(1, 31)
-    >>> [rounds_of_least_regret(noise, 0.05, 45) for noise in (weak, strong)]
-    [3, 29]
+    >>> facts = {"gaussian": True, "stated": 9, "most": 27}
+    >>> [usual_rounds(Fraction(1, 300), Neighbors.ADD_REMOVE, well=w, **facts) for w in (200, 800)]
+    [1, 27]
     """
-    rounds = np.arange(1, len(noise) + 1)
-    size = np.minimum(noise, 1.0)
-    columns = math.ceil((1 + math.sqrt(1 + 8 * pairs)) / 2)
-    scattered = [1 << k for k in range(pairs.bit_length())]
-    cases = [(m, m, np.minimum(rounds, m)) for m in scattered]
-    cases += [
-        (c * (c - 1) // 2, c - 1, np.minimum(rounds * (rounds + 1), c * (c - 1)) // 2)
-        for c in range(2, columns + 1)
-    ]
-    worst = np.zeros(len(noise))
-    for strength in np.geomspace(min(floor, 0.5), 0.5, _STRENGTHS):
-        for dependent, needed, known in cases:
-            again = size * np.sqrt(np.minimum(1.0, needed / rounds))
-            error = pairs * floor + (dependent - known) * strength + known * again
-            best = min(float(error.min()), pairs * floor + dependent * strength)
-            worst = np.maximum(worst, error / best)
-    return 1 + int(np.argmin(worst))
+    for rounds in range(most, 1, -1):
+        part = amount / (stated + rounds) * (1 - _CHOOSING)
+        noise = CellNoise(part, neighbors.rows_apart, gaussian)
+        if _GROUPS * noise.mean_size <= well:
+            return rounds
+    return 1
 
 
 def _noises(parts: Sequence[Fraction], moved: int, gaussian: bool) -> tuple[CellNoise, ...]:
