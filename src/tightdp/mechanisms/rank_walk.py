@@ -151,8 +151,7 @@ class RankWalk:
         aims = [self._aim(rows, 0, miss), rows * self._tau, rows - self._aim(rows, 1, miss)]
         first = max(0, math.floor(aims[0]) - self.cap // 2 - 2)
         last = min(rows, math.ceil(aims[2]) + self.cap // 2 + 2)
-        inside = ranks.cells(first, last) << self._finer
-        moved = np.sort(inside + rng.integers(1 << self._finer, len(inside)))
+        moved = ranks.moved(first, last, self._finer, rng)
         shares = [(aim - first) / max(1, len(moved)) for aim in aims]
         ends = -edge << self._finer, (edge + 1) << self._finer
         return JointLaw(moved, *ends, shares, self.rate, self.cap)

@@ -31,6 +31,7 @@ _DENSE = 1 << 20  # grids up to this size are counted point by point if there ar
 _MANY = 1 << 18  # fewer rows are cheaper to fetch than to count by blocks
 _FETCHED = 1 << 23  # rows that are fetched to be sorted, whatever the grid
 _CROWDED = 64  # grid steps in what a rank spans, were the rows spread evenly
+_TOSSED = 1 << 24  # coins at once
 _WORD = 1 << 62
 _STEPS = 4000  # in which a binomial number is counted, at most
 _SIZES = "[1e-60, 1e60]"  # as for the bounds of a column
@@ -120,10 +121,17 @@ class Ranks:
         """Rows at or below a grid point; not private."""
         return int(self.upto[np.searchsorted(self.values, point, side="right") - 1])
 
-    def cells(self, first: int, last: int) -> NDArray[np.int64]:
-        """The grid values of the rows first + 1, ..., last, in order; not private."""
+    def moved(self, first: int, last: int, bits: int, rng: RandomSource) -> NDArray[np.int64]:
+        """The places of the rows first + 1, ..., last, in order, after every row was moved at random
+        within its cell, of ``2**bits`` points; not private."""
         counts = np.clip(self.upto, first, last) - np.clip(self.below, first, last)
-        return np.repeat(self.values, counts)
+        cut = (counts > 0) & (counts < self.upto - self.below)  # at most two cells
+        starts = np.repeat(self.values[~cut], counts[~cut]) << bits
+        found = [starts + rng.integers(1 << bits, len(starts))]
+        for value, below, upto in zip(*(x[cut] for x in (self.values, self.below, self.upto))):
+            ends = first - int(below), last - int(below)
+            found += _ordered(int(value) << bits, bits, int(upto - below), *ends, rng)
+        return np.sort(np.concatenate(found))
 
     def between(self, low: Sequence[int], high: Sequence[int]) -> list[int]:
         """Rows in the cells that increasing grid points cut: those in ``low`` belong to the cell
@@ -152,6 +160,36 @@ class Ranks:
         levels[1] = max(0, num - upto[0])
         levels[-2] = max(0, below[-1] - num)
         return PieceLaw(starts, self.edge + 1, levels, rate / den)
+
+
+def _ordered(
+    start: int, bits: int, rows: int, first: int, last: int, rng: RandomSource
+) -> list[NDArray[np.int64]]:
+    """The rows first + 1, ..., last of so many, each at one of ``2**bits`` points from ``start`` on.
+
+    A coin of every row says in which half of the points it lies; whole halves need no order.
+    """
+    first, last = max(first, 0), min(last, rows)
+    if first >= last:
+        return []
+    if last - first == rows:
+        return [start + rng.integers(1 << bits, rows)]
+    if not bits:
+        return [np.full(last - first, start, dtype=np.int64)]
+    lower, half = _heads(rows, rng), 1 << (bits - 1)
+    near = _ordered(start, bits - 1, lower, first, last, rng)
+    far = _ordered(start + half, bits - 1, rows - lower, first - lower, last - lower, rng)
+    return near + far
+
+
+def _heads(coins: int, rng: RandomSource) -> int:
+    """How many of so many fair coins fall one way."""
+    found = 0
+    for tossed in range(0, coins, _TOSSED):
+        here = min(_TOSSED, coins - tossed)
+        words = rng.words(-(-here // 64))
+        found += int(np.unpackbits(words.view(np.uint8), count=here).sum(dtype=np.int64))
+    return found
 
 
 def rank_sensitivity(schema: Schema, added: Fraction) -> Fraction:
