@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
@@ -260,6 +261,43 @@ def test_rows_far_from_all_ranks_do_not_matter(seed: int) -> None:
         gaps = np.diff([0, *counts, 4000]) - np.diff([0, *shares, 4000])
         score = min(float(np.abs(gaps).sum()), walk.cap)
         assert law.score(points) / law.den == pytest.approx(score, abs=30)  # moved otherwise
+
+
+def ordered(rows: int, first: int, last: int) -> Counter[tuple[int, ...]]:
+    """In how many ways rows on four points have these places, in order."""
+    ways = itertools.product(range(4), repeat=rows)
+    return Counter(tuple(sorted(way)[first:last]) for way in ways)
+
+
+def test_a_window_that_cuts_ties_has_the_places_of_all_rows_moved(seed: int) -> None:
+    """The second and third of five equal rows, by enumeration; moving these two alone is another
+    law, under which a row more could change two."""
+    ranks, rng, draws = Ranks(np.array([0]), np.array([5]), EDGE), source(seed), 4000
+    found = Counter(tuple(ranks.moved(1, 3, 2, rng).tolist()) for _ in range(draws))
+
+    def off(ways: Counter[tuple[int, ...]]) -> float:
+        """In standard errors."""
+        shares = {way: count / ways.total() for way, count in ways.items()}
+        errors = [
+            abs(found[way] / draws - p) / math.sqrt(p * (1 - p) / draws)
+            for way, p in shares.items()
+        ]
+        return max(errors)
+
+    assert off(ordered(5, 1, 3)) < 5
+    assert off(ordered(2, 0, 2)) > 10
+    whole = Ranks(np.array([-2, 0, 1]), np.array([3, 9, 2]), EDGE).moved(1, 13, 3, rng)
+    assert (whole >> 3).tolist() == [-2] * 2 + [0] * 9 + [1]
+
+
+def test_points_in_one_place_do_not_lead_to_the_bounds(seed: int) -> None:
+    """Six values: where the three points are one, and it is not the median, a candidate is left."""
+    facts = tdp.Schema({"x": tdp.Interval(0, 1000)}, rows=1001)
+    median = tdp.KNormMedian(facts, "x", epsilon=8, interval="sample")
+    rows = np.repeat([2.0, 3.0], [501, 500])
+    found = [median.conf_int(median.release({"x": rows}, rng=seed + i)) for i in range(100)]
+    assert max(high - low for low, high in found) < 40
+    assert all(low <= 2 <= high for low, high in found)
 
 
 def test_cells_hold_every_row_once() -> None:

@@ -23,9 +23,11 @@ from tightdp.schema import Schema
 
 POINTS, COUNTS = Fraction(2, 5), Fraction(3, 5)  # shares of epsilon
 _STEPS = (70, 32, 14, 3)  # ranks of candidates beyond the sampling error, times epsilon
-_FARTHER = (32, 4)  # times the distance of the outer point
+_FARTHER = (4,)  # times the distance of the outer point
+_NEARER = 16  # part of the distance of the outer point
+_FAR = 64  # part of the range of the column that the outermost candidate is away, at least
 _OUTER = len(_FARTHER)  # the place of the outer point
-_CANDIDATES = _OUTER + len(_STEPS) + 1
+_CANDIDATES = _OUTER + len(_STEPS) + 2
 CELLS = 2 * _CANDIDATES + 1
 _MOST_ROWS = 1 << 23  # that a draw of the points works with
 _FINE = 256  # points in a scale of the noise, at least, at which its law is summed
@@ -41,8 +43,9 @@ class RankWalk:
     1. *Points.* L, M and U are drawn jointly near the ranks :math:`n\tau - a`, :math:`n\tau` and
     :math:`n\tau + a`, as by :class:`~tightdp.KNormQuantiles`. 2. *Candidates* for the lower end lie
     on the line through M and L at public fractions :math:`a_i/a` of their distance, rounded
-    outwards: beyond L, at L, between L and M, and at M. For the upper end likewise. 3. *Counts.*
-    The candidates cut the line into cells :math:`(-\infty, \ell_0), [\ell_0, \ell_1), \dots,
+    outwards: beyond L (a public distance from M at least), at L, between L and M, and at M. For
+    the upper end likewise. 3. *Counts.* The candidates cut the line into cells
+    :math:`(-\infty, \ell_0), [\ell_0, \ell_1), \dots,
     [M, M], \dots, (u_1, u_0], (u_0, \infty)`, whose rows are counted with noise. 4. *Walk.* From
     outside inwards, the lower end is the last candidate before the first one below which too many
     rows were counted; the public bound, if that is the outermost one. The upper end likewise.
@@ -75,9 +78,11 @@ class RankWalk:
     **Choice of numbers.** Shares of epsilon and :math:`a_i` were chosen for short intervals of even
     and skewed rows, from next to no sampling error to one far larger than the noise. With s the
     standard deviation of the binomial number (0 for the quantile of the rows) and z the normal
-    quantile, :math:`a = zs + 70k/\epsilon`; candidates are at 32 and 4 times a, at a, and at
-    :math:`zs + (32, 14, 3)k/\epsilon` ranks. Where rows are so few that a is beyond the middle
-    between :math:`-c_0` and :math:`n\tau`, all are nearer.
+    quantile, :math:`a = zs + 70k/\epsilon`; candidates are at 4 times a, at a, at
+    :math:`zs + (32, 14, 3)k/\epsilon` ranks, and at a sixteenth of a, for an outer point that fell
+    far from all rows. Where rows are so few that a is beyond the middle between :math:`-c_0` and
+    :math:`n\tau`, all are nearer. The outermost is at least 1/64 of the range of the column away:
+    with ties all three points may be one.
 
     Parameters
     ----------
@@ -93,7 +98,7 @@ class RankWalk:
     >>> schema = Schema({"age": Interval(0, 100)}, rows=1000)
     >>> walk = RankWalk(schema, Fraction(1, 2), Fraction(1), population=True)
     >>> walk.offsets(0.05)[0]  # ranks; the sampling error reaches 30
-    (3232, 404, 101, 63, 45, 34, 0)
+    (404, 101, 63, 45, 34, 6, 0)
     >>> [int(limit) for limit in walk.limits(0.05)[0]]
     [-34, -35, -36, -37, -37, -38, -38]
     """
@@ -105,6 +110,7 @@ class RankWalk:
         self._population = population
         self.rate = POINTS * epsilon / (4 * self._persons)
         self._finer, self._edge = finer_bits(schema), schema.resolution
+        self._far = 2 * self._edge // _FAR
         self.cap = score_cap((2 * self._edge + 1) << self._finer, 3, self.rate)
         if min(self._rows, self.cap) > _MOST_ROWS:
             fail(
@@ -135,6 +141,8 @@ class RankWalk:
         below, point, above = (t >> self._finer for t in (below, point, above))
         low = [max(point + (below - point) * a // offsets[0][_OUTER], -edge) for a in offsets[0]]
         high = [min(point - (point - above) * a // offsets[1][_OUTER], edge) for a in offsets[1]]
+        low[0] = max(min(low[0], point - self._far), -edge)
+        high[0] = min(max(high[0], point + self._far), edge)
         counts, noise = ranks.between(low, high[::-1]), self.noise.sample(1, rng=rng)[0]
         noisy = [int(c) + int(z) for c, z in zip(counts, noise, strict=True)]  # [P3]
         first = _passed(noisy, self._tau, limits[0])
@@ -174,7 +182,8 @@ class RankWalk:
             farthest = (self._rows * tau - sum(limits[:1])) / 2 - spread
             unit = max(Fraction(0), min(self._persons / self._epsilon, farthest / _STEPS[0]))
             near = [spread + math.ceil(x * unit) + 1 for x in _STEPS]
-            found.append((*(x * near[0] for x in _FARTHER), *near, 0))
+            nearest = min(near[0] // _NEARER, near[-1])
+            found.append((*(x * near[0] for x in _FARTHER), *near, nearest, 0))
         return found[0], found[1]
 
     def _spread(self, miss: float) -> int:
@@ -220,6 +229,7 @@ class RankWalk:
             beyond = rows - points[:, ::-1] if side else points
             offsets = np.array(self.offsets(miss)[side], dtype=np.float64)
             away = np.outer(beyond[:, 1] - beyond[:, 0], offsets / offsets[_OUTER])
+            away[:, 0] = np.maximum(away[:, 0], rows / _FAR)
             places = np.maximum(beyond[:, 1:2] - away, 0.0)
             cells = noise[:, :: 1 - 2 * side]
             looked = places + np.cumsum(cells, axis=1)[:, :_CANDIDATES]

@@ -122,15 +122,16 @@ class Ranks:
         return int(self.upto[np.searchsorted(self.values, point, side="right") - 1])
 
     def moved(self, first: int, last: int, bits: int, rng: RandomSource) -> NDArray[np.int64]:
-        """The places of the rows first + 1, ..., last, in order, after every row was moved at random
-        within its cell, of ``2**bits`` points; not private."""
+        """The places of the rows first + 1, ..., last, in order, after every row of the table was
+        moved at random within its cell, of ``2**bits`` points; not private."""
         counts = np.clip(self.upto, first, last) - np.clip(self.below, first, last)
         cut = (counts > 0) & (counts < self.upto - self.below)  # at most two cells
         starts = np.repeat(self.values[~cut], counts[~cut]) << bits
         found = [starts + rng.integers(1 << bits, len(starts))]
-        for value, below, upto in zip(*(x[cut] for x in (self.values, self.below, self.upto))):
-            ends = first - int(below), last - int(below)
-            found += _ordered(int(value) << bits, bits, int(upto - below), *ends, rng)
+        for cell in np.flatnonzero(cut):
+            start, below = int(self.values[cell]) << bits, int(self.below[cell])
+            rows = int(self.upto[cell]) - below
+            found += _ordered(start, bits, rows, first - below, last - below, rng)
         return np.sort(np.concatenate(found))
 
     def between(self, low: Sequence[int], high: Sequence[int]) -> list[int]:
@@ -165,7 +166,7 @@ class Ranks:
 def _ordered(
     start: int, bits: int, rows: int, first: int, last: int, rng: RandomSource
 ) -> list[NDArray[np.int64]]:
-    """The rows first + 1, ..., last of so many, each at one of ``2**bits`` points from ``start`` on.
+    """The rows first + 1, ..., last of so many, each at one of ``2**bits`` points from ``start``.
 
     A coin of every row says in which half of the points it lies; whole halves need no order.
     """
