@@ -238,7 +238,8 @@ class KNormQuantile(ColumnGradient):
     def preview(self, confidence: float = 0.95) -> Preview:
         """Rows that fill their bounds evenly: ranks are places. In ranks, whatever the rows.
 
-        With an interval the half-width is how far its ends reach; ranks are those of the quantile.
+        With an interval the half-width is how far its ends reach; ranks are those of the point
+        alone, which the ends may exceed.
         """
         level, rows = check_confidence(confidence), self.schema.rows
         each = 1 - (1 - level) / len(self.names)
