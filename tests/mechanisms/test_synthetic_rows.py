@@ -19,7 +19,7 @@ from tightdp.inference.synthetic_draws import drawn_codes
 from tightdp.inference.table_fits import NoisyTable, fit_tables
 from tightdp.mechanisms.synthetic_rows import _ROUND_STEPS, SyntheticRows, _grouped
 from tightdp.mechanisms.table_offer import grouped_levels
-from tightdp.mechanisms.table_schedule import CellNoise, TableShares, table_shares
+from tightdp.mechanisms.table_schedule import CellNoise, TableShares, shared_out, table_shares
 from tightdp.privacy import Neighbors
 from tightdp.randomness import source
 from tightdp.release import Release
@@ -328,6 +328,14 @@ def test_rounds_are_as_many_as_noise_leaves():
     assert found[0] == [1, 1]
     assert found[2] == [30, 30]
     assert 1 < found[1][0] < found[1][1] < 30
+
+
+@pytest.mark.parametrize("gaussian", WIDTH.values(), ids=WIDTH)
+def test_equal_tables_have_equal_parts_on_every_machine(gaussian):
+    """The last bit of a power must not decide: shares are in the law, and in fingerprints."""
+    for cells, many in itertools.product(range(2, 40), range(1, 30)):
+        parts = shared_out(Fraction(1), [cells] * many, gaussian=gaussian)
+        assert set(parts) == {Fraction(10**6 // many, 10**6 + many)}
 
 
 def flags(many: int, relation: str) -> tdp.Schema:
