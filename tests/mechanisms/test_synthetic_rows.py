@@ -689,6 +689,19 @@ def test_shares_that_no_table_tells_are_refused(seed):
             model.interval(*given, columns)
 
 
+def test_the_least_error_of_a_level_counts_all_cells_of_a_pair(seed):
+    """A pair tells a level by the sum of its cells, whose noise adds up."""
+    schema = tdp.Schema({"j": WIDE["j"], "k": WIDE["k"]}, 400)
+    model = tdp.SyntheticTable(schema, 1, tables=[["j", "k"]], random_state=seed)
+    one, _, pair = (
+        t.variance for t in model.fit(dependent(400, seed)).mechanism_.noisy_tables(model.release_)
+    )
+    least = 1 / (1 / one + 1 / (3 * pair))
+    same = [0.5, 0.5], [0.0, 0.0]
+    assert model.interval(*same, "j").std == pytest.approx(math.sqrt(least + 1) / 400)
+    assert model.interval(*same, ["j", "k"]).std == pytest.approx(math.sqrt(pair + 1) / 400)
+
+
 def test_combined_intervals_refuse_rubbish():
     for given in (([1.0], [1.0]), ([1.0, 2.0], [1.0]), ([1.0, 2.0], [1.0, -1.0])):
         with pytest.raises(TightdpError):
