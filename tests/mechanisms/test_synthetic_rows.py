@@ -19,7 +19,7 @@ from tightdp.inference.synthetic_draws import drawn_codes
 from tightdp.inference.table_fits import NoisyTable, fit_tables
 from tightdp.mechanisms.synthetic_rows import _ROUND_STEPS, SyntheticRows, _grouped
 from tightdp.mechanisms.table_offer import grouped_levels
-from tightdp.mechanisms.table_schedule import CellNoise, TableShares, table_shares
+from tightdp.mechanisms.table_schedule import CellNoise, TableShares, shared_out, table_shares
 from tightdp.privacy import Neighbors
 from tightdp.randomness import source
 from tightdp.release import Release
@@ -328,6 +328,14 @@ def test_rounds_are_as_many_as_noise_leaves():
     assert found[0] == [1, 1]
     assert found[2] == [30, 30]
     assert 1 < found[1][0] < found[1][1] < 30
+
+
+@pytest.mark.parametrize("gaussian", WIDTH.values(), ids=WIDTH)
+def test_equal_tables_have_equal_parts_on_every_machine(gaussian):
+    """The last bit of a power must not decide: shares are in the law, and in fingerprints."""
+    for cells, many in itertools.product(range(2, 40), range(1, 30)):
+        parts = shared_out(Fraction(1), [cells] * many, gaussian=gaussian)
+        assert set(parts) == {Fraction(10**6 // many, 10**6 + many)}
 
 
 def flags(many: int, relation: str) -> tdp.Schema:
@@ -679,6 +687,19 @@ def test_shares_that_no_table_tells_are_refused(seed):
     for columns in ([], ["nobody"], 7):
         with pytest.raises(TightdpError, match="columns"):
             model.interval(*given, columns)
+
+
+def test_the_least_error_of_a_level_counts_all_cells_of_a_pair(seed):
+    """A pair tells a level by the sum of its cells, whose noise adds up."""
+    schema = tdp.Schema({"j": WIDE["j"], "k": WIDE["k"]}, 400)
+    model = tdp.SyntheticTable(schema, 1, tables=[["j", "k"]], random_state=seed)
+    one, _, pair = (
+        t.variance for t in model.fit(dependent(400, seed)).mechanism_.noisy_tables(model.release_)
+    )
+    least = 1 / (1 / one + 1 / (3 * pair))
+    same = [0.5, 0.5], [0.0, 0.0]
+    assert model.interval(*same, "j").std == pytest.approx(math.sqrt(least + 1) / 400)
+    assert model.interval(*same, ["j", "k"]).std == pytest.approx(math.sqrt(pair + 1) / 400)
 
 
 def test_combined_intervals_refuse_rubbish():

@@ -179,7 +179,10 @@ class SyntheticTable(Untargeted[SyntheticRows]):
         wanted = {self.mechanism_.names.index(name) for name in names}
         tables = self.mechanism_.noisy_tables(self.release_)
         cells = [table for table in tables if table.groups is None]  # each level by itself
-        variances_of = [t.variance for t in cells if wanted <= set(t.columns)]
+        many = self.mechanism_.sides.cells_of(wanted)  # of which a larger table counts parts
+        variances_of = [
+            t.variance * t.counts.size / many for t in cells if wanted <= set(t.columns)
+        ]
         if not wanted or not variances_of:
             fail(
                 f"`columns` {quoted(', '.join(names))} are together in no released table that "

@@ -148,7 +148,9 @@ def _between(tree: JunctionTree, table: Scope) -> list[int]:
     """The cliques on the paths between those that hold the columns of a table, parents first."""
     wanted, cliques = set(table), tree.cliques
     keep = set(range(len(cliques)))
-    children = {i: {j for j in keep if cliques[j].parent == i} for i in keep}
+    children: list[set[int]] = [set() for _ in cliques]
+    for j, clique in enumerate(cliques[1:], start=1):
+        children[clique.parent].add(j)
     for i in range(len(cliques) - 1, 0, -1):  # leaves that add nothing
         clique = cliques[i]
         if not children[i] & keep and wanted.isdisjoint(clique.own):
@@ -185,8 +187,10 @@ def summed(array: FloatArray, columns: Scope, onto: Scope) -> FloatArray:
     >>> summed(np.ones((2, 3, 4)), (0, 1, 2), (2, 0)).shape
     (4, 2)
     """
-    away = tuple(axis for axis, column in enumerate(columns) if column not in onto)
-    rest = array.sum(axis=away) if away else array
+    away = [axis for axis, column in enumerate(columns) if column not in onto]
+    rest = array
+    for done, axis in enumerate(away):  # one by one from the first: numpy adds whole blocks
+        rest = rest.sum(axis=axis - done)
     left = [column for column in columns if column in onto]
     return rest.transpose([left.index(column) for column in onto])
 
@@ -214,9 +218,13 @@ def _eliminated(sizes: tuple[int, ...], tables: Iterable[Sequence[int]]) -> list
         others.discard(j)
     logs = [math.log(size) for size in sizes]
     left, found = set(range(len(sizes))), []
-    cost = {j: logs[j] + sum(logs[k] for k in beside[j]) for j in left}
+
+    def cost_of(j: int) -> float:
+        return round(logs[j] + sum(logs[k] for k in beside[j]), 9)
+
+    cost = {j: cost_of(j) for j in left}
     while left:
-        first = min(left, key=lambda j: (round(cost[j], 9), j))
+        first = min(left, key=lambda j: (cost[j], j))
         around = beside[first]
         found.append(frozenset(around | {first}))
         left.discard(first)
@@ -224,7 +232,7 @@ def _eliminated(sizes: tuple[int, ...], tables: Iterable[Sequence[int]]) -> list
             beside[j] |= around
             beside[j] -= {j, first}
         for j in around:
-            cost[j] = logs[j] + sum(logs[k] for k in beside[j])
+            cost[j] = cost_of(j)
     return found
 
 

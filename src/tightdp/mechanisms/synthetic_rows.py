@@ -311,7 +311,7 @@ class SyntheticRows(Mechanism):
                 continue
             model = np.rint(np.clip(fit.counts(scope), 0, _MOST_COUNT)).astype(np.int64).ravel()
             for place, _ in tables:
-                # at most 2^13 cells of at most 2^40: sums fit
+                # at most 2^20 cells, 2^13 of a pair, of at most 2^40: sums fit
                 expected = _grouped(model, groups[place])
                 missed = int(np.abs(_grouped(counts[scope], groups[place]) - expected).sum())
                 charge = round(float(np.minimum(half, expected).sum()))

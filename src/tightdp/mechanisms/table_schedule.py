@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-import numpy as np
 import scipy  # scipy.special is loaded at its first use: importing it is slow
 
-from tightdp.errors import FloatArray, WideIntegers
+from tightdp.errors import WideIntegers
 from tightdp.exact.discrete_draws import discrete_gaussians, discrete_laplaces
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
@@ -157,9 +156,11 @@ def shared_out(amount: Fraction, sizes: Sequence[int], *, gaussian: bool) -> lis
     >>> shared_out(Fraction(1), [1, 4], gaussian=False)
     [Fraction(111111, 333334), Fraction(111111, 166667)]
     """
-    weights = np.array(sizes, dtype=np.float64) ** (2 / 3 if gaussian else 1 / 2)
-    shares: FloatArray = weights / weights.sum()
-    return [amount * Fraction(max(1, math.floor(s * _UNITS)), _UNITS + len(sizes)) for s in shares]
+    power = 2 / 3 if gaussian else 1 / 2
+    # integers: the last bit of a power, which machines do not agree on, decides nothing
+    weights = [round(_UNITS * size**power) for size in sizes]
+    parts = [max(1, weight * _UNITS // sum(weights)) for weight in weights]
+    return [amount * Fraction(part, _UNITS + len(sizes)) for part in parts]
 
 
 def table_shares(
