@@ -219,7 +219,7 @@ def test_a_ledger_gives_the_same_release_back():
     first, again = (model.fit(rows, "y", key="line") for model in models)
     assert ledger.spent.epsilon == 1
     assert (first.coef_ == again.coef_).all()
-    assert "from a first line were moved" in str(first.summary())
+    assert "\nTargets farther than" in str(first.summary())
     assert first.test("a").p_value <= 1
 
 
@@ -229,6 +229,8 @@ def test_a_ledger_gives_the_same_release_back():
         (facts(50, neighbors="add-remove"), {}),
         (facts(50), {"missing": "drop"}),
         (facts(50), {"post": "none"}),
+        (facts(50), {"spread": 0.1}),  # the preview would be that of even columns
+        (facts(50), {"correlation": 0.9}),
         (facts(50), {"stages": 3}),
         (facts(50), {"stages": True}),
     ],
