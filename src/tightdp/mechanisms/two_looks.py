@@ -189,12 +189,12 @@ class TwoLooks(Mechanism):
 
     # --- from the first look to the second ----------------------------------------------------
 
-    def noisy_moments(self, values: FloatArray, look: SecondLook | None = None) -> NoisyMoments:
+    def noisy_moments(self, values: FloatArray) -> NoisyMoments:
         """The first look, as mean products."""
         moments, covariance = self.statistic, self.first.covariance
         rows = float(self.schema.rows)
         products = moments.matrices(values / rows)
-        return NoisyMoments(moments, products, covariance, rows, look)
+        return NoisyMoments(moments, products, covariance, rows)
 
     def aim(self, integers: Sequence[int]) -> tuple[list[int], int]:
         """Line and reach of the second look, on the grid, from the integers of the first [P2]."""
