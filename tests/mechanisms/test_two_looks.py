@@ -78,6 +78,23 @@ def test_the_second_look_is_the_least_squares_of_clamped_targets(monkeypatch):
     assert fit.look.moved == pytest.approx(np.abs(rows["y"] - clamped).mean(), abs=1e-3)
 
 
+@pytest.mark.parametrize("top", [1, 5])
+def test_residuals_lie_between_the_steps_of_columns(top):
+    """On the grid of the steps, of 1 or 10 points, lines and residuals would be rounded to it."""
+    rng, count = np.random.default_rng(9), 3_000
+    rows = {"a": rng.integers(0, 2, count), "b": rng.integers(0, 1 + min(top, 2), count)}
+    rows["y"] = rng.binomial(top, 0.3 + 0.1 * rows["a"] + 0.05 * rows["b"])
+    columns = {name: tdp.Interval(0, int(cells.max()), step=1) for name, cells in rows.items()}
+    line = LeastSquares(tdp.Schema(columns, count), ["a", "b"], "y", epsilon=1000, stages=2)
+    release = line.release(rows, rng=1)
+    X = np.column_stack([2 * cells / cells.max() - 1 for cells in rows.values()])
+    look, Z = line.fit(release).look, np.column_stack([np.ones(count), X[:, :2]])
+    assert look.products == pytest.approx(Z.T @ (X[:, 2] - Z @ look.line) / count, abs=1e-3)
+    assert release.value[line.statistic.names.index("y")] / count == pytest.approx(
+        X[:, 2].mean(), abs=1e-3
+    )
+
+
 def test_many_columns_err_less(seed):
     rng, names, count = np.random.default_rng(seed), [f"x{i}" for i in range(7)], 20_000
     X = rng.uniform(-1, 1, (count, 7))
@@ -202,7 +219,7 @@ def test_a_ledger_gives_the_same_release_back():
     first, again = (model.fit(rows, "y", key="line") for model in models)
     assert ledger.spent.epsilon == 1
     assert (first.coef_ == again.coef_).all()
-    assert "from a first line were moved" in str(first.summary())
+    assert "\nTargets farther than" in str(first.summary())
     assert first.test("a").p_value <= 1
 
 
@@ -212,6 +229,8 @@ def test_a_ledger_gives_the_same_release_back():
         (facts(50, neighbors="add-remove"), {}),
         (facts(50), {"missing": "drop"}),
         (facts(50), {"post": "none"}),
+        (facts(50), {"spread": 0.1}),  # the preview would be that of even columns
+        (facts(50), {"correlation": 0.9}),
         (facts(50), {"stages": 3}),
         (facts(50), {"stages": True}),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -77,6 +78,11 @@ class ResidualSums(RegressionMoments):
     def _lay_out(self) -> dict[str, tuple[Group, ...]]:
         box, *others = super()._lay_out()["target"]
         return {"target": (Group((*box.entries, (self.outcome, self.outcome, 1)), "box"), *others)}
+
+    def grid(self, bits: int) -> Grid:
+        """As fine as without steps: lines and residuals lie between the steps of columns."""
+        found = super().grid(bits)
+        return replace(found, points=found.points * max(1, (1 << bits) // found.points))
 
     @property
     def points(self) -> int:

@@ -111,7 +111,8 @@ class LeastSquares(Reading):
         does not grow with them (:class:`~tightdp.person_means.PersonWeights`).
     spread : float, or mapping of features to floats, optional
         What is public about how wide columns are: the share of their bounds that they fill, in
-        (0, 1]. For the preview alone, as is ``correlation``; no release depends on them.
+        (0, 1]. For the preview of one stage alone, as is ``correlation``; no release depends on
+        them.
     correlation : float, optional
         What is public about how numeric features hang together, in [0, 1).
     stages : {1, 2}, optional
@@ -186,6 +187,11 @@ class LeastSquares(Reading):
             return None
         if self.post != "shrink":
             fail("`post` must be 'shrink' with two stages: use stages=1 for the others.")
+        if self.spread is not None or self.correlation is not None:
+            fail(
+                "`spread` and `correlation` are for the preview of one stage. That of two stages "
+                "simulates even rows: leave them out, or preview a plan on a public `sample`."
+            )
         from tightdp.mechanisms.two_looks import TwoLooks  # which knows noise in parts
 
         return TwoLooks(*roles, epsilon=spent, noise=noise)
@@ -217,7 +223,7 @@ class LeastSquares(Reading):
             interval=interval,
             confidence=level,
             release=release,
-            about=f"{COVERED}{fit.clamped}",
+            about=f"{COVERED}; {fit.clamped}" if fit.clamped else COVERED,
             covers="population",
         )
 
@@ -390,7 +396,7 @@ class LinearFit:
             return ""
         reach = self.look.reach * float(self.mechanism.design.half[-1])
         return (
-            f"; targets farther than {reach:.3g} from a first line were moved to there, and "
+            f"targets farther than {reach:.3g} from a first line were moved to there, and "
             "intervals count what that can have changed"
         )
 

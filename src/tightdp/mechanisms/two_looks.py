@@ -189,12 +189,12 @@ class TwoLooks(Mechanism):
 
     # --- from the first look to the second ----------------------------------------------------
 
-    def noisy_moments(self, values: FloatArray, look: SecondLook | None = None) -> NoisyMoments:
+    def noisy_moments(self, values: FloatArray) -> NoisyMoments:
         """The first look, as mean products."""
         moments, covariance = self.statistic, self.first.covariance
         rows = float(self.schema.rows)
         products = moments.matrices(values / rows)
-        return NoisyMoments(moments, products, covariance, rows, look)
+        return NoisyMoments(moments, products, covariance, rows)
 
     def aim(self, integers: Sequence[int]) -> tuple[list[int], int]:
         """Line and reach of the second look, on the grid, from the integers of the first [P2]."""
@@ -225,7 +225,7 @@ class TwoLooks(Mechanism):
         If they move by more than the noise of sums that clamp nothing, nothing is clamped.
         """
         line, reach = self.aim(integers)
-        points, size = self.residuals.points, self.first.resolution
+        points, size = self.residuals.points, self.watch.resolution
         farthest, top = points + sum(map(abs, line)), _LARGEST * size
         away = (self.schema.rows + max(-top, min(moved, top)) / size) / 2 * (farthest - reach)
         noise = farthest * math.sqrt(float(variances_of(self.second.covariance).mean()))
@@ -280,9 +280,10 @@ class TwoLooks(Mechanism):
             line, reach = self.settle(noisy, moved)
             again = kept.sum(sums(self.residuals.along(line, reach)))
             about = [int(t) + z for t, z in zip(again, second, strict=True)]
-            size, points = self.first.resolution, self.residuals.points
+            size, points = self.second.resolution, self.residuals.points
+            lifted = [z * (size // self.first.resolution) for z in noisy]  # steps: a coarser grid
             public = [z * (size // points) for z in (*line, reach)]
-            integers = [*noisy, moved, *public, *about]
+            integers = [*lifted, moved, *public, *about]
             value = [z / size for z in integers]
             return Draft.of(self.names, value, integers, size, DEPENDS)
 
