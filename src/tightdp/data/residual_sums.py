@@ -50,7 +50,7 @@ class ResidualSums(RegressionMoments):
     >>> schema = Schema({"x": Interval(-1, 1), "y": Interval(-1, 1)}, rows=2, bits=4)
     >>> sums = ResidualSums(schema, ["x"], "y", line=(0, 8), reach=8)  # y = x / 2, and 1/2 each way
     >>> sums.names, [z / sums.resolution(4) for z in sums.measure({"x": [1, -1], "y": [0.75, 1]})]
-    (('residual', 'x*residual', 'moved'), [1.5, -0.5, -1.0])
+    (('residual', 'x*residual', 'moved'), [1.5, -0.5, 0.0])
     """
 
     def __init__(
