@@ -746,7 +746,10 @@ def test_a_ledger_gives_the_book_again_at_any_level(seed, tmp_path):
     again = made.release(table, ledger=ledger, key="book", confidence=0.8)
     assert ledger.spent.epsilon == 1
     np.testing.assert_array_equal(first.value, again.value)
-    assert (again.half_width < first.half_width).all()
+    # an interval cut to what a count can be reaches from a noisy count below 0 to 0, at any level
+    free = first.value - first.half_width >= 0
+    assert free.any() and (again.half_width < first.half_width)[free].all()
+    assert (again.half_width <= first.half_width).all()
     assert (made.answer(first, 0.8).interval == again.interval).all()
     back = Release.from_dict(json.loads(first.to_json()))
     np.testing.assert_array_equal(back.noise_std, first.noise_std)
