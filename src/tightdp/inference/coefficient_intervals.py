@@ -38,6 +38,16 @@ from numpy.typing import NDArray
 
 from tightdp.data.blocks import one_blas_thread
 from tightdp.errors import FloatArray, check_probability
+from tightdp.inference.uneven_errors import (
+    CandidateLines,
+    ErrorScales,
+    ErrorSizes,
+    bounded_scales,
+    known_scales,
+    largest_sizes,
+    root_bounds,
+    shorter,
+)
 from tightdp.randomness import RandomSource
 
 _MOST, _FEWEST = 2000, 400  # candidates that are tried at once: wide matrices take longer
@@ -47,7 +57,6 @@ _BATCHES = 3
 _ENOUGH = 0.2  # of a batch; below it impossible candidates are repaired, not dropped
 _SMALL = 8  # rows of matrices that are factored side by side
 _ERRORS = 4  # pairs +- of sampling errors for every candidate
-_LEAST_FREEDOM = 4.0
 _LIKELY = 0.9  # of the candidates' variances of the target; what explains more cannot be
 _ROOM = 1.2  # where the released moments are mostly noise; the coverage page has what was measured
 
@@ -83,6 +92,8 @@ class Wanted:
     combined : array, shape (equations, q + 1), or None
         Weights of (intercept, slopes), scaled, of sums that are asked for in their place. Errors
         of unequal variance can move a sum by more than the moves of its terms tell.
+    sizes : ErrorSizes, optional
+        What was released of how much errors move coefficients.
     """
 
     shift: FloatArray | None
@@ -90,6 +101,7 @@ class Wanted:
     origin: FloatArray
     equal_variance: bool
     combined: FloatArray | None = None
+    sizes: ErrorSizes | None = None
 
 
 def candidates(
@@ -292,13 +304,14 @@ def _solve(
     error = np.concatenate([half, -half], axis=2)
     chance = np.tile(rng.normal((size, _ERRORS)), 2)[:, :, None]
     sums = _Sums(_weights(wanted), parts.mean)
-    scale = np.ones((size, len(sums.constant)))
-    largest = _largest(np.asarray(sums.along @ inverse), parts.middle, sums.constant)
-    room = largest * parts.moved[:, None]
+    influences = sums.influences(inverse, parts.middle)
+    room = largest_sizes(influences) * parts.moved[:, None]
+    scales = ErrorScales.even(influences.shape[:2], rows - width - 1)
     if not wanted.equal_variance:
         spread = np.asarray(((sums.along @ carried) ** 2).sum(axis=2)) + sums.constant**2
-        scale = _largest_scale(largest, spread, _ceiling(parts, slopes, sigma))
-    off = sums.errors(np.asarray(carried), error) * _long_tails(scale, rows, width + 1, chance)
+        lines = _lines(parts, slopes, sigma, shift)
+        scales = _uneven(influences, np.sqrt(spread), (lines, inverse), rows, rng, wanted)
+    off = sums.errors(np.asarray(carried), error) * scales.long_tails(chance)
     values, bare = sums.values(parts, slopes)[:, None, :] + off, _bare(parts, slopes, shift)
     if wanted.combined is not None:
         return values, bare, room
@@ -328,6 +341,14 @@ class _Sums:
         self.constant = weights[:, 0]
         self.along = weights[:, 1:] - self.constant[:, None] * mean[:, None, :]
 
+    def influences(self, inverse: FloatArray, middle: FloatArray) -> FloatArray:
+        """Of a row on every sum: affine functions of d, shape (matrices, sums, q + 1).
+
+        ``middle`` is what is added to d to centre it.
+        """
+        slope = np.asarray(self.along @ inverse)
+        return np.dstack([self.constant + (slope @ middle[:, :, None])[:, :, 0], slope])
+
     def values(self, parts: _Covariances, slopes: FloatArray) -> FloatArray:
         moved_level = (self.along @ slopes[:, :, None])[:, :, 0]
         return np.asarray(self.constant * parts.level[:, None] + moved_level)
@@ -338,11 +359,41 @@ class _Sums:
         return np.asarray(on_slopes + self.constant * error[:, 0][:, :, None])
 
 
-def _ceiling(parts: _Covariances, slopes: FloatArray, sigma: FloatArray) -> FloatArray:
-    """The largest error that bounds allow over its root mean square."""
+def _lines(
+    parts: _Covariances, slopes: FloatArray, sigma: FloatArray, shift: FloatArray | None
+) -> CandidateLines:
+    """The candidates, with the largest error that the bounds of the columns allow."""
     away = np.abs((slopes * parts.middle).sum(axis=1))
     largest = 1 + parts.off + np.abs(slopes).sum(axis=1) + away
-    return np.asarray(largest / np.maximum(sigma, 1e-12))
+    level = parts.level if shift is None else np.full(len(slopes), -float(shift[-1]))
+    return CandidateLines(parts.C, parts.middle, level, slopes, sigma, largest)
+
+
+def _uneven(
+    influences: FloatArray,
+    spread: FloatArray,
+    found: tuple[CandidateLines, FloatArray],
+    rows: int,
+    rng: RandomSource,
+    wanted: Wanted,
+) -> ErrorScales:
+    """The sampling errors of sums over those of equal variance: the least that is known to hold.
+
+    ``spread`` is the root mean square of the influences.
+    """
+    lines, inverse = found
+    scales = bounded_scales(influences, spread, lines, rows)
+    if wanted.sizes is None:
+        return scales
+    plain = _weights(replace(wanted, combined=None))
+    own = influences
+    if wanted.combined is not None:
+        mean = -lines.centre if wanted.shift is None else 0 * lines.centre
+        own = _Sums(plain, mean).influences(inverse, lines.centre)
+    roots = root_bounds(wanted.sizes, lines, own, rng)
+    if wanted.combined is not None:  # a sum moves no more than its terms together
+        roots = roots @ np.abs(wanted.combined @ np.linalg.pinv(plain)).T
+    return shorter(scales, known_scales(influences, spread, lines, rows, roots))
 
 
 def _bare(parts: _Covariances, slopes: FloatArray, shift: FloatArray | None) -> FloatArray:
@@ -350,38 +401,6 @@ def _bare(parts: _Covariances, slopes: FloatArray, shift: FloatArray | None) -> 
     if shift is not None:
         return _through(slopes, shift)
     return np.column_stack([parts.level - (parts.mean * slopes).sum(axis=1), slopes])
-
-
-def _largest(directions: FloatArray, middle: FloatArray, constant: FloatArray) -> FloatArray:
-    """The largest influence ``constant + w . x`` of a row on a coefficient.
-
-    w is a row of ``directions`` and x lies in the cube around ``middle``. Shape (matrices,
-    directions).
-    """
-    at_middle = constant + (directions @ middle[:, :, None])[:, :, 0]
-    return np.asarray(np.abs(at_middle) + np.abs(directions).sum(axis=2))
-
-
-def _largest_scale(largest: FloatArray, spread: FloatArray, ceiling: FloatArray) -> FloatArray:
-    """By how much errors of unequal variance can exceed those of equal variance, at most.
-
-    The largest influence over the root of its mean square, ``spread``, or the largest error over
-    its root mean square (``ceiling``), whichever is less.
-    """
-    scale = largest / np.sqrt(np.maximum(spread, 1e-300))
-    return np.maximum(np.minimum(scale, ceiling[:, None]), 1.0)
-
-
-def _long_tails(scale: FloatArray, rows: int, fitted: int, chance: FloatArray) -> FloatArray:
-    """Factors that scale normal errors up, and give them the tails of t: few rows may carry them.
-
-    ``scale`` has shape (matrices, directions), ``chance`` (matrices, errors, 1), normal.
-    """
-    freedom = np.maximum(rows / scale**2 - fitted, _LEAST_FREEDOM)[:, None, :]
-    # Wilson and Hilferty (1931): the cube root of chi-square over its degrees is nearly normal
-    spread = 2 / (9 * freedom)
-    root = 1 - spread + np.sqrt(spread) * chance
-    return np.asarray(scale[:, None, :] / np.maximum(root, 0.1) ** 1.5)
 
 
 def _through(slopes: FloatArray, shift: FloatArray) -> FloatArray:

@@ -1,0 +1,207 @@
+r"""How much errors of unequal variance move coefficients, from released sums of their squares.
+
+A row with features d moves a coefficient by :math:`u(d)\,e/n`, where e is its error and
+:math:`u(d) = \alpha + \beta \cdot d` its influence. So the variance of the sampling error is
+:math:`E[u^2 e^2]/n`, whatever the errors are: the sandwich of Huber (1967) and White (1980). Bounds
+on d and e bound it, mostly by far too much. Here its mean over the rows is released, for influences
+:math:`u_0` and residuals r of a line that were public by then. A candidate for the covariances of
+the features has other influences, u, and another line, with errors e. By the triangle inequality
+
+.. math:: (E u^2 e^2)^{1/2} \le (E u_0^2 r^2)^{1/2}
+    + (E (u - u_0)^2 e^2)^{1/2} + (E u_0^2 (e - r)^2)^{1/2},
+
+where the last two, which are small once the noise is, are at most the largest size of one factor
+times the root mean square of the other. An influence may be multiplied by any number, so
+:math:`u_0` is taken at its best multiple for every candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from tightdp.errors import FloatArray
+from tightdp.randomness import RandomSource
+
+_TINY = 1e-300
+_LEAST_FREEDOM = 4.0
+_LONGER = 1.6  # over the degrees of freedom: by how much tails of t are longer, about
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ErrorScales:
+    """Sampling errors over those of equal variance, and the degrees of freedom of their tails.
+
+    Both have shape (candidates, sums).
+    """
+
+    factor: FloatArray
+    freedom: FloatArray
+
+    @classmethod
+    def even(cls, shape: tuple[int, ...], freedom: float) -> ErrorScales:
+        """Of errors of equal variance."""
+        return cls(np.ones(shape), np.full(shape, freedom))
+
+    def length(self) -> FloatArray:
+        """About that of an interval, beside one with normal errors of equal variance."""
+        return self.factor * (1 + _LONGER / np.maximum(self.freedom, _LEAST_FREEDOM))
+
+    def long_tails(self, chance: FloatArray) -> FloatArray:
+        """Factors that scale normal errors up, and give them the tails of t.
+
+        Few rows may carry them. ``chance`` has shape (candidates, errors, 1), normal.
+        """
+        freedom = np.maximum(self.freedom, _LEAST_FREEDOM)[:, None, :]
+        # Wilson and Hilferty (1931): the cube root of chi-square over its degrees is nearly normal
+        spread = 2 / (9 * freedom)
+        root = 1 - spread + np.sqrt(spread) * chance
+        return np.asarray(self.factor[:, None, :] / np.maximum(root, 0.1) ** 1.5)
+
+
+def shorter(one: ErrorScales, other: ErrorScales) -> ErrorScales:
+    """Of two that hold the one with the shorter interval, candidate by candidate."""
+    first = one.length() <= other.length()
+    return ErrorScales(
+        np.where(first, one.factor, other.factor), np.where(first, one.freedom, other.freedom)
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ErrorSizes:
+    """Released mean squares of influence times residual, for scaled columns.
+
+    Attributes
+    ----------
+    influences : array, shape (sums, q + 1)
+        :math:`(\\alpha, \\beta)` of the public influences, each of size at most 1 in the bounds.
+    line : array, shape (q + 1,)
+        Intercept and slopes of the public line.
+    squares : array, shape (sums,)
+        Mean squares, with noise.
+    draw : callable
+        Count and source to so many draws of the noise in them.
+    """
+
+    influences: FloatArray
+    line: FloatArray
+    squares: FloatArray
+    draw: Callable[[int, RandomSource], FloatArray]
+
+    def roots(self, count: int, rng: RandomSource) -> FloatArray:
+        """Root mean squares that the released ones can be, as large as the noise allows."""
+        noise = np.abs(self.draw(count, rng))
+        return np.asarray(np.sqrt(np.clip(self.squares + noise, 0.0, None)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CandidateLines:
+    """Candidates: lines through centred features, their second moments and their errors.
+
+    Affine functions of d are arrays of shape (candidates, functions, q + 1), the constant first.
+
+    Attributes
+    ----------
+    C : array, shape (candidates, q, q)
+        Second moments of the features about a centre: their means, or a public point.
+    centre : array, shape (candidates, q)
+        What is added to d to centre it.
+    level, slopes : array
+        The height of the line at the centre, and its slopes.
+    sigma, largest : array, shape (candidates,)
+        Root mean square of the errors, and the largest that bounds allow.
+    """
+
+    C: FloatArray
+    centre: FloatArray
+    level: FloatArray
+    slopes: FloatArray
+    sigma: FloatArray
+    largest: FloatArray
+
+    def root_mean_square(self, affine: FloatArray) -> FloatArray:
+        """At most; exactly so where the centre is the mean and the function is 0 there."""
+        spread = ((affine[..., 1:] @ self.C) * affine[..., 1:]).sum(axis=-1)
+        return np.asarray(np.abs(self._at_centre(affine)) + np.sqrt(np.maximum(spread, 0.0)))
+
+    def product(self, one: FloatArray, other: FloatArray) -> FloatArray:
+        """Mean products of affine functions, as if the centre were the mean."""
+        levels = self._at_centre(one) * self._at_centre(other)
+        return np.asarray(levels + ((one[..., 1:] @ self.C) * other[..., 1:]).sum(axis=-1))
+
+    def intercept(self) -> FloatArray:
+        """The height of the lines at d = 0."""
+        return np.asarray(self.level + (self.slopes * self.centre).sum(axis=1))
+
+    def _at_centre(self, affine: FloatArray) -> FloatArray:
+        return np.asarray(affine[..., 0] - (affine[..., 1:] @ self.centre[:, :, None])[..., 0])
+
+
+def largest_sizes(affine: FloatArray) -> FloatArray:
+    """Of affine functions on the cube [-1, 1]^q.
+
+    >>> largest_sizes(np.array([[0.5, -1.0, 2.0]]))
+    array([3.5])
+    """
+    return np.asarray(np.abs(affine).sum(axis=-1))
+
+
+def root_bounds(
+    known: ErrorSizes, lines: CandidateLines, influences: FloatArray, rng: RandomSource
+) -> FloatArray:
+    """At most so large are the roots of :math:`E u^2 e^2`, shape (candidates, sums).
+
+    ``influences`` are those of the candidates, as affine functions of d.
+    """
+    fixed = np.broadcast_to(known.influences, influences.shape)
+    size = np.maximum(lines.product(fixed, fixed), _TINY)
+    multiple = lines.product(influences, fixed) / size
+    fixed = multiple[..., None] * fixed
+    away = known.line - np.column_stack([lines.intercept(), lines.slopes])
+    residuals = (lines.root_mean_square(away[:, None, :]), largest_sizes(away)[:, None])
+    released = np.abs(multiple) * known.roots(len(influences), rng)
+    errors = (lines.sigma[:, None], lines.largest[:, None])
+    rest = _product(lines, influences - fixed, errors) + _product(lines, fixed, residuals)
+    return np.asarray(released + rest)
+
+
+def _product(
+    lines: CandidateLines, affine: FloatArray, factor: tuple[FloatArray, FloatArray]
+) -> FloatArray:
+    """At most so large is the root mean square of an affine function times another factor.
+
+    Of that the root mean square and the largest size are given.
+    """
+    mean, largest = factor
+    return np.minimum(largest_sizes(affine) * mean, lines.root_mean_square(affine) * largest)
+
+
+def bounded_scales(
+    influences: FloatArray, spread: FloatArray, lines: CandidateLines, rows: int
+) -> ErrorScales:
+    """The most that bounds allow.
+
+    The largest influence over the root of its mean square, ``spread``, or the largest error over
+    its root mean square, whichever is less.
+    """
+    scale = largest_sizes(influences) / np.maximum(spread, _TINY)
+    ceiling = lines.largest / np.maximum(lines.sigma, 1e-12)
+    factor = np.maximum(np.minimum(scale, ceiling[:, None]), 1.0)
+    return ErrorScales(factor, rows / factor**2 - influences.shape[-1])
+
+
+def known_scales(
+    influences: FloatArray, spread: FloatArray, lines: CandidateLines, rows: int, roots: FloatArray
+) -> ErrorScales:
+    """What is known of the errors, ``roots`` of their mean squares, allows.
+
+    No row can have more than the largest influence times the largest error: so many at least carry
+    the sum of squares.
+    """
+    even = spread * np.maximum(lines.sigma[:, None], 1e-12)
+    even = np.maximum(even, _TINY)
+    most = largest_sizes(influences) * lines.largest[:, None]
+    carrying = rows * (roots / np.maximum(most, _TINY)) ** 2
+    return ErrorScales(np.maximum(roots / even, 1.0), carrying - influences.shape[-1])
