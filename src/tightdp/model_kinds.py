@@ -45,6 +45,9 @@ _LINEAR = {
     "correlation": Option("number", "for previews: that of the features"),
     "per": PER_WHOM,
     "stages": Option("integer", "2: a first line, and then a look at its residuals"),
+    "interval_share": Option(
+        "number", "the part of epsilon that buys the size of errors for intervals, say 0.1"
+    ),
 }
 _PERTURBED = {
     "noise": Option("text", "the shape of the noise", choices=("linf", "l1", "l2")),

@@ -105,19 +105,26 @@ class ResidualSums(RegressionMoments):
 
     def contributions(self, block: Block, bits: int) -> Integers:
         grid = self.grid(bits)
-        cells = self._design_rows(block, grid).astype(np.int64)
-        # all in units of 1/P times that of the cells, whose grid may be coarser
-        design, residual = cells[:-1], cells[-1] * self.points
-        residual -= self.line[0] * grid.points
-        for slope, column in zip(self.line[1:], design, strict=True):
-            if slope:
-                residual -= slope * column
+        design, residual = self._residuals(block, grid)
         scaled = np.floor_divide(2 * residual + self.reach, 2 * self.reach)
         np.clip(scaled, -grid.points, grid.points, out=scaled)
         moved = self._moved(np.abs(residual) - self.reach * grid.points, grid.points)
         # see `rows_that_fit`
         sums = np.array([scaled.sum() * grid.points, *(design @ scaled), moved * grid.points])
         return np.asarray(sums[self.entries[:, 0]])
+
+    def _residuals(self, block: Block, grid: Grid) -> tuple[Integers, Integers]:
+        """Columns of the design on the grid, and residuals in units of 1/P times that of cells.
+
+        The grid of cells may be coarser than 1/P.
+        """
+        cells = self._design_rows(block, grid).astype(np.int64)
+        design, residual = cells[:-1], cells[-1] * self.points
+        residual -= self.line[0] * grid.points
+        for slope, column in zip(self.line[1:], design, strict=True):
+            if slope:
+                residual -= slope * column
+        return design, residual
 
     def _moved(self, beyond: Integers, points: int) -> int:
         """The sum of 2 m - 1, where residuals exceed the reach by so much."""
@@ -128,14 +135,22 @@ class ResidualSums(RegressionMoments):
         steps = np.floor_divide(2 * np.maximum(beyond, 0) + room // 2, room)
         return int(np.minimum(steps, 2 * points).sum()) - points * len(beyond)
 
-    def row_rounding(self, grid: Grid) -> FloatArray:
+    def _cell_rounding(self, grid: Grid) -> FloatArray:
+        """Of the constant and the columns of the design."""
         cell = np.zeros(self.outcome)
         for name in self._numeric:
             cell[self.places[name]] = grid.rounding(name)
-        moved = grid.rounding(self.target) + np.abs(self.line) @ cell / self.points
-        off = float(moved) * self.points / self.reach + 0.5 / grid.points
+        return cell
+
+    def _residual_rounding(self, grid: Grid, cell: FloatArray) -> float:
+        return float(grid.rounding(self.target) + np.abs(self.line) @ cell / self.points)
+
+    def row_rounding(self, grid: Grid) -> FloatArray:
+        cell = self._cell_rounding(grid)
+        moved = self._residual_rounding(grid, cell)
+        off = moved * self.points / self.reach + 0.5 / grid.points
         room = max(self.farthest - self.reach, 1)
-        share = 2 * float(moved) * self.points / room + 0.5 / grid.points
+        share = 2 * moved * self.points / room + 0.5 / grid.points
         products = [product_rounding([each, off]) for each in cell] + [
             product_rounding([0.0, share])
         ]

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from tightdp.accepted import TableLike
+from tightdp.accepted import Number, TableLike
 from tightdp.errors import FloatArray, fail
 from tightdp.estimators.coefficient_tables import (
     CoefficientTable,
@@ -74,6 +74,13 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
         Residuals are clamped, and intervals count what that can have changed: they hold least
         squares whatever the errors are, but are longer where features are correlated. For a public
         number of rows, one of each person; the rows are kept in memory between the looks.
+    interval_share : float, optional
+        The part of epsilon that buys how far errors move every coefficient, with a second look at
+        the rows, say 0.1: the sandwich of White (1980) under privacy
+        (:class:`~tightdp.mechanisms.error_look.ErrorLook`). Intervals hold whatever the errors are,
+        and need not count the most that bounds allow. Where rows are so many that the sampling
+        error counts they are much shorter, and where noise is all that counts a little longer. For
+        up to 64 coefficients, and as for ``stages`` a public number of rows, kept in memory.
 
     Attributes
     ----------
@@ -112,6 +119,7 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
     missing: str | None = None
     per: str | None = None
     stages: int | None = None
+    interval_share: Number | None = None
 
     _leading: ClassVar[tuple[str, ...]] = ("epsilon", "bounds", "noise")
 
@@ -160,7 +168,7 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
         assume : {"equal variance"}, optional
             Say that errors have the same variance at all rows, for the narrower intervals of the
             textbooks. Nothing that is released can check it; by default the sampling error is the
-            largest that the bounds allow.
+            largest that the bounds allow, or, with an ``interval_share``, that was released.
         """
         level, _ = self._asked(confidence, covers)
         bounds = self._linear.intervals(missed(level), simultaneous=simultaneous, assume=assume)

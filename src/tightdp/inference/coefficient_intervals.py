@@ -42,6 +42,7 @@ from tightdp.inference.uneven_errors import (
     CandidateLines,
     ErrorScales,
     ErrorSizes,
+    affine_influences,
     bounded_scales,
     known_scales,
     largest_sizes,
@@ -303,8 +304,11 @@ def _solve(
     half = rng.normal((size, width + 1, _ERRORS)) * (sigma / np.sqrt(rows))[:, None, None]
     error = np.concatenate([half, -half], axis=2)
     chance = np.tile(rng.normal((size, _ERRORS)), 2)[:, :, None]
-    sums = _Sums(_weights(wanted), parts.mean)
-    influences = sums.influences(inverse, parts.middle)
+    weights = wanted.combined
+    if weights is None:
+        weights = coefficient_weights(wanted.origin, intercept=shift is None)
+    sums = _Sums(weights, parts.mean)
+    influences = affine_influences(weights, parts.mean, inverse, parts.middle)
     room = largest_sizes(influences) * parts.moved[:, None]
     scales = ErrorScales.even(influences.shape[:2], rows - width - 1)
     if not wanted.equal_variance:
@@ -321,17 +325,10 @@ def _solve(
     return np.dstack([level - with_error @ wanted.origin, with_error]), bare, room
 
 
-def _weights(wanted: Wanted) -> FloatArray:
-    """Of the sums that get errors of their own: those asked for, or slopes and the intercept.
-
-    The intercept is the level at the user's zero.
-    """
-    if wanted.combined is not None:
-        return wanted.combined
-    slopes = np.eye(len(wanted.origin) + 1)[1:]
-    if wanted.shift is not None:
-        return slopes
-    return np.vstack([np.append(1.0, wanted.origin), slopes])
+def coefficient_weights(origin: FloatArray, *, intercept: bool) -> FloatArray:
+    """Of the sums that get errors of their own: the level at the user's zero, and slopes."""
+    slopes = np.eye(len(origin) + 1)[1:]
+    return np.vstack([np.append(1.0, origin), slopes]) if intercept else slopes
 
 
 class _Sums:
@@ -340,14 +337,6 @@ class _Sums:
     def __init__(self, weights: FloatArray, mean: FloatArray) -> None:
         self.constant = weights[:, 0]
         self.along = weights[:, 1:] - self.constant[:, None] * mean[:, None, :]
-
-    def influences(self, inverse: FloatArray, middle: FloatArray) -> FloatArray:
-        """Of a row on every sum: affine functions of d, shape (matrices, sums, q + 1).
-
-        ``middle`` is what is added to d to centre it.
-        """
-        slope = np.asarray(self.along @ inverse)
-        return np.dstack([self.constant + (slope @ middle[:, :, None])[:, :, 0], slope])
 
     def values(self, parts: _Covariances, slopes: FloatArray) -> FloatArray:
         moved_level = (self.along @ slopes[:, :, None])[:, :, 0]
@@ -385,14 +374,14 @@ def _uneven(
     scales = bounded_scales(influences, spread, lines, rows)
     if wanted.sizes is None:
         return scales
-    plain = _weights(replace(wanted, combined=None))
     own = influences
+    weights = coefficient_weights(wanted.origin, intercept=wanted.shift is None)
     if wanted.combined is not None:
         mean = -lines.centre if wanted.shift is None else 0 * lines.centre
-        own = _Sums(plain, mean).influences(inverse, lines.centre)
+        own = affine_influences(weights, mean, inverse, lines.centre)
     roots = root_bounds(wanted.sizes, lines, own, rng)
     if wanted.combined is not None:  # a sum moves no more than its terms together
-        roots = roots @ np.abs(wanted.combined @ np.linalg.pinv(plain)).T
+        roots = roots @ np.abs(wanted.combined @ np.linalg.pinv(weights)).T
     return shorter(scales, known_scales(influences, spread, lines, rows, roots))
 
 

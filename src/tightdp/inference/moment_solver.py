@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 
 from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import FloatArray
+from tightdp.inference.uneven_errors import affine_influences
 
 _ROUNDS = 4
 _WIDTHS = np.geomspace(1e-6, 1e2, 41)  # values of tau^2
@@ -300,6 +301,25 @@ class NoisyMoments:
         else:
             level = level - (parts.mean * slopes).sum(axis=-1)
         return np.concatenate([np.asarray(level)[..., None], slopes], axis=-1)
+
+    def influences(
+        self, weights: FloatArray, *, ridge: FloatArray, shift: FloatArray | None
+    ) -> FloatArray:
+        """Of a row on weighted sums of (intercept, slopes), as affine functions of d.
+
+        Shape (sums, q + 1), the constant first. Directions in which C is not told from its noise
+        count as if it were as large as that. ``ridge`` and ``shift`` as for :meth:`line`.
+        """
+        noise = self.variances()
+        parts = self._centred(noise, self.products)
+        C, middle, mean = shrunk(parts, self.moments.paired()), -parts.mean, parts.mean
+        if shift is not None:
+            C, *_ = through(parts, C, float(noise[0, -1]), shift)
+            middle, mean = shift[:-1], 0 * parts.mean
+        value, vector = np.linalg.eigh(C + np.diag(ridge))
+        floor = float(np.sqrt(parts.C_noise.max())) + _LEAST
+        inverse = (vector / np.maximum(value, floor)) @ vector.T
+        return affine_influences(weights, mean, inverse, middle)
 
     def _residuals(
         self, noise: FloatArray, C: FloatArray, shift: FloatArray | None

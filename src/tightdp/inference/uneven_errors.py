@@ -139,6 +139,19 @@ class CandidateLines:
         return np.asarray(affine[..., 0] - (affine[..., 1:] @ self.centre[:, :, None])[..., 0])
 
 
+def affine_influences(
+    weights: FloatArray, mean: FloatArray, inverse: FloatArray, middle: FloatArray
+) -> FloatArray:
+    """Of a row on weighted sums of (intercept, slopes), shape (..., sums, q + 1).
+
+    Features have a mean, ``middle`` is what is added to d to centre it, and ``inverse`` that of
+    their second moments about the centre.
+    """
+    slope = (weights[:, 1:] - weights[:, :1] * mean[..., None, :]) @ inverse
+    constant = weights[:, 0] + (slope @ middle[..., None])[..., 0]
+    return np.concatenate([constant[..., None], slope], axis=-1)
+
+
 def largest_sizes(affine: FloatArray) -> FloatArray:
     """Of affine functions on the cube [-1, 1]^q.
 

@@ -23,6 +23,7 @@ from tightdp.data.statistics import Statistic
 from tightdp.data.table import check_frame, check_public_rows
 from tightdp.errors import (
     FloatArray,
+    amount_within,
     check_choice,
     check_confidence,
     check_count,
@@ -57,6 +58,8 @@ from tightdp.shaping.moment_noise import LENGTH, Part, choose_noise
 from tightdp.shaping.reach import upwards
 
 if TYPE_CHECKING:
+    from tightdp.inference.uneven_errors import ErrorSizes
+    from tightdp.mechanisms.error_look import ErrorLook
     from tightdp.mechanisms.two_looks import TwoLooks
 
 
@@ -78,8 +81,9 @@ class LeastSquares(Reading):
     Needs: the bounds of the schema are public facts.
     Proof: 1. The noisy moments are epsilon-DP by the proof of
     :class:`~tightdp.mechanisms.least_squares.SplitMechanism`, with two stages by that of
-    :class:`~tightdp.mechanisms.two_looks.TwoLooks`. 2. Coefficients and intervals are functions of
-    them and of public facts.
+    :class:`~tightdp.mechanisms.two_looks.TwoLooks`, and with an interval share by that of
+    :class:`~tightdp.mechanisms.error_look.ErrorLook`. 2. Coefficients and intervals are functions
+    of them and of public facts.
     Numerics: ``exact``.
 
     Where the number of rows is private, under add-remove and with ``missing="drop"``, it is one of
@@ -90,7 +94,8 @@ class LeastSquares(Reading):
     than one of them, drawn at random.
 
     What is made of the moments is post-processing: requests that differ in ``fit_intercept`` or
-    ``alpha`` alone share a release, and the second costs nothing.
+    ``alpha`` alone share a release, and the second costs nothing; not with an interval share, which
+    buys what is needed for the intervals of one of them.
 
     Parameters
     ----------
@@ -118,6 +123,10 @@ class LeastSquares(Reading):
     stages : {1, 2}, optional
         With 2, a part of epsilon buys a first line and the rest a second look, at its residuals
         (:class:`~tightdp.mechanisms.two_looks.TwoLooks`); see :class:`~tightdp.LinearRegression`.
+    interval_share : float, Fraction or Decimal
+        The part of epsilon that buys how far errors move coefficients
+        (:class:`~tightdp.mechanisms.error_look.ErrorLook`): intervals are then shorter where rows
+        are many.
 
     Examples
     --------
@@ -133,7 +142,7 @@ class LeastSquares(Reading):
         "Noise is added to the sums of squares and products that the fit needs, in the shape, "
         "and with the split of the budget, that moves the coefficients least."
     )
-    later = ("spread", "correlation", "per", "stages")
+    later = ("spread", "correlation", "per", "stages", "interval_share")
 
     def __init__(
         self,
@@ -151,6 +160,7 @@ class LeastSquares(Reading):
         correlation: float | None = None,
         per: str | None = None,
         stages: int | None = None,
+        interval_share: Number | None = None,
     ) -> None:
         alike = per is not None  # most regressions are of rows
         facts = shared_weights(schema, missing, per) if alike else complete_rows(schema, missing)
@@ -163,13 +173,15 @@ class LeastSquares(Reading):
         self.alpha = check_within("alpha", alpha, "[0, inf)")
         spent, roles = check_epsilon(epsilon), (schema, check_list("features", features), target)
         self.looks = self._second_look(roles, noise, spent, stages)
-        if self.looks is None:
+        self.errors = self._error_look(roles, noise, spent, interval_share)
+        found = self.looks or self.errors
+        if found is None:
             chosen = choose_noise(*roles, noise, spent, square=self.post == "shrink")
             self.statistic, self.bodies = chosen.moments, chosen.words
             self.moments = SplitMechanism(chosen.moments, chosen.parts, epsilon=spent)
         else:
-            self.statistic, self.bodies = self.looks.statistic, self.looks.bodies
-            self.moments = self.looks.first
+            self.statistic, self.bodies = found.statistic, found.bodies
+            self.moments = found.first
         self._take_price()
         self.design = self.statistic.layout
         self.names = self.design.names if self.fit_intercept else self.design.design
@@ -196,9 +208,31 @@ class LeastSquares(Reading):
 
         return TwoLooks(*roles, epsilon=spent, noise=noise)
 
+    def _error_look(
+        self, roles: tuple[Schema, Sequence[str], str], noise: object, spent: Any, share: object
+    ) -> ErrorLook | None:
+        """The mechanism that looks at the errors, too, where a share of epsilon is for that."""
+        part = 0 if share is None else amount_within("interval_share", share, "[0, 1)")
+        if part == 0:
+            return None
+        if self.looks is not None:
+            fail("Give `stages` or `interval_share`: intervals of two stages need no share.")
+        if self.post != "shrink":
+            fail("`post` must be 'shrink' with an `interval_share`, which needs a first line.")
+        from tightdp.mechanisms.error_look import ErrorLook  # which knows noise in parts
+
+        return ErrorLook(
+            *roles,
+            epsilon=spent,
+            share=part,
+            noise=noise,
+            fit_intercept=self.fit_intercept,
+            alpha=self.alpha,
+        )
+
     @property
-    def source(self) -> SplitMechanism | TwoLooks:
-        return self.moments if self.looks is None else self.looks
+    def source(self) -> SplitMechanism | TwoLooks | ErrorLook:
+        return self.looks or self.errors or self.moments
 
     # --- reading it ---------------------------------------------------------------------------
 
@@ -209,7 +243,8 @@ class LeastSquares(Reading):
         products = self.statistic.matrices(first / rows)
         products[0, 0] = 1.0
         look = None if self.looks is None else self.looks.second_look(release)
-        return LinearFit(self, products, rows, look)
+        sizes = None if self.errors is None else self.errors.sizes(release)
+        return LinearFit(self, products, rows, look, sizes)
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """Coefficients, with intervals for those of the population that hold all at once."""
@@ -243,8 +278,11 @@ class LeastSquares(Reading):
         half = float(scipy.special.ndtri(1 - (1 - level) / (2 * len(std)))) * std
         said = f"{self._assumed(std)}; shrinkage not counted; noise: {self.bodies}"
         assumes = of_rows(self.schema, said)
-        shares = ", ".join(f"{part.name} {float(part.share):.0%}" for part in self.moments.parts)
-        noise = f"shares of epsilon: {shares}"
+        first = self.moments.epsilon / self.epsilon
+        shares = {part.name: part.share * first for part in self.moments.parts}
+        shares |= {} if self.errors is None else {"intervals": self.errors.share}
+        told = ", ".join(f"{name} {float(share):.0%}" for name, share in shares.items())
+        noise = f"shares of epsilon: {told}"
         return Preview(self.names, std, half, level, self.guarantee(), noise, assumes)
 
     def _stated(self) -> tuple[Spread, float]:
@@ -331,13 +369,15 @@ class LinearFit:
     """A regression computed from released moments and public facts alone.
 
     ``products`` holds the mean products of (1, d, y), scaled, as they were released, ``rows`` the
-    number of rows, if it is a noisy one, and ``look`` what a second look at the rows has shown.
+    number of rows, if it is a noisy one, ``look`` what a second look at the rows has shown, and
+    ``sizes`` what one at the errors has.
     """
 
     mechanism: LeastSquares
     products: FloatArray
     rows: float = 0.0
     look: SecondLook | None = None
+    sizes: ErrorSizes | None = None
     _drawn: dict[str | None, Candidates] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -435,6 +475,7 @@ class LinearFit:
                 origin=origin[:-1],
                 equal_variance=assume is not None,
                 combined=combined,
+                sizes=self.sizes,
             ),
         )
 

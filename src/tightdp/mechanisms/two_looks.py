@@ -9,22 +9,20 @@ from functools import cached_property
 
 import numpy as np
 
-from tightdp.accepted import Number, TableLike
-from tightdp.accounting import Cost
-from tightdp.data.one_pass import IntegerSum, KeptRows
+from tightdp.accepted import Number
+from tightdp.data.one_pass import KeptRows
 from tightdp.data.regression_moments import variances_of
-from tightdp.data.residual_sums import STEEPEST, MovedSum, ResidualSums
-from tightdp.data.statistics import Statistic, distinct
-from tightdp.errors import FloatArray, Integers, fail
+from tightdp.data.residual_sums import MovedSum, ResidualSums
+from tightdp.data.statistics import distinct
+from tightdp.errors import FloatArray, Integers
 from tightdp.inference.moment_solver import NoisyMoments, SecondLook
 from tightdp.mechanisms.least_squares import SplitMechanism
-from tightdp.mechanisms.mechanism import Finish, Mechanism
-from tightdp.preview import Preview
+from tightdp.mechanisms.repeated_looks import LARGEST, RepeatedLooks
 from tightdp.privacy import check_epsilon
-from tightdp.randomness import RandomLike, RandomSource
-from tightdp.release import DEPENDS, Draft, Release
-from tightdp.schema import Schema, check_schema
-from tightdp.shaping.moment_noise import LENGTH, Part, choose_noise
+from tightdp.randomness import RandomLike
+from tightdp.release import Release
+from tightdp.schema import Schema
+from tightdp.shaping.moment_noise import Part
 
 WIDE = 4
 """How many standard deviations of the residuals the reach has, at least."""
@@ -32,15 +30,11 @@ WIDE = 4
 _FIRST = Fraction(1, 2)  # of epsilon, for the first look
 _SQUARE, _SURE = 0.03, 0.04  # the mean square of scaled residuals, and how far off that guess is
 _LEAST = 1 / 32  # a standard deviation of scaled residuals, at least
-_LARGEST = 10**30  # a mean product, whose size is at most 1 without noise
-MOST_KEPT = 1 << 27
-"""Cells of rows that are kept in memory between the looks: a gigabyte."""
-
 _WATCHED = 0.6  # as the noise of a box grows with its sides: the look between is a third of it
 _QUIET = 16  # times less noise of the second look than sampling error, about, is quiet
 
 
-class TwoLooks(Mechanism):
+class TwoLooks(RepeatedLooks):
     r"""Releases noisy moments of a regression, a line, and noisy sums about its residuals.
 
     What is released: :math:`t(X) + z` as by
@@ -63,8 +57,7 @@ class TwoLooks(Mechanism):
     the target is, and one more side of a box, so that these looks are :math:`\epsilon''`-DP and
     :math:`\epsilon'`-DP [P3, P4]. 3. Adaptive composition adds the three [P5].
     Numerics: ``exact``: moments, lines, reaches, residuals and noise are integers.
-    Order of events: parameters are checked, the ledger is charged once, all noises are drawn, and
-    only then are rows read, once; they are kept for the later looks, which always take place.
+    Order of events: that of :class:`~tightdp.mechanisms.repeated_looks.RepeatedLooks`.
 
     A residual farther from the line than the reach counts as one at the reach. How far all of them
     were moved together is released with the sums: it bounds what that has done to any coefficient,
@@ -110,19 +103,12 @@ class TwoLooks(Mechanism):
         epsilon: Number,
         noise: object = "best",
     ) -> None:
-        self.schema, self.neighbors = check_schema(schema), schema.neighbors
         self.epsilon = check_epsilon(epsilon)
         roles = (schema, features, target)
-        _check_rows(schema, 1 + len(features))
+        self.share = _FIRST
+        self._look_first(roles, noise, self.share * self.epsilon, "stages")
         residuals = ResidualSums(*roles)
         residuals = residuals.along(residuals.line, residuals.points // 2)
-        self.share = _FIRST
-        chosen = choose_noise(*roles, noise, self.share * self.epsilon, square=True)
-        self.bodies = chosen.words
-        self.first = SplitMechanism(  # [P1]
-            chosen.moments, chosen.parts, epsilon=self.share * self.epsilon
-        )
-        self.statistic = chosen.moments
         part = self.second_part(residuals)
         rest = (1 - self.share) * self.epsilon
         watch = rest / (3 + math.ceil(_WATCHED * len(self.statistic.design)))
@@ -149,13 +135,12 @@ class TwoLooks(Mechanism):
         return Part("residuals", residuals.ball("target"), Fraction(1))
 
     @property
-    def cost(self) -> Cost:
-        """Those of all looks, each of which is pure, add [P5]."""
-        return Cost.total([look.cost for look in self._looks])
+    def looks(self) -> tuple[SplitMechanism, SplitMechanism, SplitMechanism]:
+        return self.first, self.watch, self.second
 
     @property
-    def _looks(self) -> tuple[SplitMechanism, SplitMechanism, SplitMechanism]:
-        return self.first, self.watch, self.second
+    def points(self) -> int:
+        return self.residuals.points
 
     @property
     def residuals(self) -> ResidualSums:
@@ -171,40 +156,17 @@ class TwoLooks(Mechanism):
             f"{self.second.law}"
         )
 
-    def shape_facts(self) -> list[str]:
-        return [fact for look in self._looks for fact in look.shape_facts()]
-
     def label(self) -> str:
         return f"{self.statistic!r} and residuals"
 
-    def numbers_released(self) -> int:
-        return len(self.names)
-
-    def check(self, frame: TableLike) -> None:
-        self.first.check(frame)
-
-    def preview(self, confidence: float = 0.95) -> Preview:
-        """None of the sums; :class:`~tightdp.mechanisms.least_squares.LeastSquares` has one."""
-        return self._silent(confidence, DEPENDS.reason)
-
     # --- from the first look to the second ----------------------------------------------------
-
-    def noisy_moments(self, values: FloatArray) -> NoisyMoments:
-        """The first look, as mean products."""
-        moments, covariance = self.statistic, self.first.covariance
-        rows = float(self.schema.rows)
-        products = moments.matrices(values / rows)
-        return NoisyMoments(moments, products, covariance, rows)
 
     def aim(self, integers: Sequence[int]) -> tuple[list[int], int]:
         """Line and reach of the second look, on the grid, from the integers of the first [P2]."""
-        size, points = self.first.resolution, self.residuals.points
-        top = _LARGEST * size * self.schema.rows  # what exceeds it would overflow doubles below
-        values = np.array([max(-top, min(z, top)) / size for z in integers])
+        points = self.points
         with np.errstate(all="ignore"):  # warnings after the payment would depend on the noise
-            found = self.noisy_moments(values)
-            scaled = np.clip(found.line(length=LENGTH), -STEEPEST, STEEPEST)
-            line = [round(float(b) * points) for b in np.nan_to_num(scaled)]
+            found = self._from_integers(integers)
+            line = self._line(found)
             reach = self._reach(found, np.array(line) / points)
         most = points + sum(map(abs, line))
         return line, min(max(math.ceil(reach * points), 1), most)
@@ -226,7 +188,7 @@ class TwoLooks(Mechanism):
         """
         line, reach = self.aim(integers)
         points, size = self.residuals.points, self.watch.resolution
-        farthest, top = points + sum(map(abs, line)), _LARGEST * size
+        farthest, top = points + sum(map(abs, line)), LARGEST * size
         away = (self.schema.rows + max(-top, min(moved, top)) / size) / 2 * (farthest - reach)
         noise = farthest * math.sqrt(float(variances_of(self.second.covariance).mean()))
         return line, (reach if away <= noise else farthest)
@@ -260,48 +222,15 @@ class TwoLooks(Mechanism):
 
     # --- the release --------------------------------------------------------------------------
 
-    def prepare(self, rng: RandomSource, confidence: float) -> Finish:
-        # before the data are read: its timing tells nothing
-        first, (watch,), second = (  # [P4]
-            [int(z) for part in look.noises for z in part.sample(rng=rng)] for look in self._looks
-        )
-
-        def sums(statistic: Statistic) -> IntegerSum:
-            return statistic.integer_sum(self.first.bits)
-
-        def finish(table: TableLike, progress: bool) -> Draft:
-            # one reading: no source can fail, or be another, between the two looks
-            kept = KeptRows(table, [sums(self.statistic), sums(self.residuals)], progress=progress)
-            exact = kept.sum(sums(self.statistic))
-            noisy = [int(t) + z for t, z in zip(exact, first, strict=True)]
-            line, reach = self.aim(noisy)
-            (moved,) = kept.sum(sums(self.watch.statistic.rebuilt(line=line, reach=reach)))
-            moved += watch
-            line, reach = self.settle(noisy, moved)
-            again = kept.sum(sums(self.residuals.along(line, reach)))
-            about = [int(t) + z for t, z in zip(again, second, strict=True)]
-            size, points = self.second.resolution, self.residuals.points
-            lifted = [z * (size // self.first.resolution) for z in noisy]  # steps: a coarser grid
-            public = [z * (size // points) for z in (*line, reach)]
-            integers = [*lifted, moved, *public, *about]
-            value = [z / size for z in integers]
-            return Draft.of(self.names, value, integers, size, DEPENDS)
-
-        return finish
-
-    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
-        return self.prepare(rng, confidence)(frame, progress)
-
-
-def _check_rows(schema: Schema, columns: int) -> None:
-    """A second look is made for rows of a public number, one of each person."""
-    if not schema.rows_known or schema.rows_per_person > 1 or schema.persons_alike:
-        fail(
-            "Two stages need a public number of rows, and one row of every person: use stages=1, "
-            "or state replace-one neighbours and rows_per_person=1, without missing='drop'."
-        )
-    if schema.rows * columns > MOST_KEPT:
-        fail(
-            f"Two stages keep the rows in memory, {MOST_KEPT:,} cells at most: use stages=1, whose "
-            "noise is small beside the sampling error of so many rows."
-        )
+    def _looked(
+        self, kept: KeptRows, noisy: list[int], others: list[list[int]]
+    ) -> tuple[list[int], int]:
+        line, reach = self.aim(noisy)
+        watched = self.watch.statistic.rebuilt(line=line, reach=reach)
+        (moved,) = self._with_noise(kept, watched, others[0])
+        line, reach = self.settle(noisy, moved)
+        about = self._with_noise(kept, self.residuals.along(line, reach), others[1])
+        size, points = self.second.resolution, self.points
+        lifted = [z * (size // self.first.resolution) for z in noisy]  # steps: a coarser grid
+        public = [z * (size // points) for z in (*line, reach)]
+        return [*lifted, moved, *public, *about], size

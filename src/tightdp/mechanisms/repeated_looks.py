@@ -1,0 +1,157 @@
+"""Moments of a regression, and then sums about what they leave: looks at the same rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from tightdp.accepted import TableLike
+from tightdp.accounting import Cost
+from tightdp.data.one_pass import IntegerSum, KeptRows
+from tightdp.data.residual_sums import STEEPEST
+from tightdp.data.statistics import Statistic
+from tightdp.errors import FloatArray, fail
+from tightdp.inference.moment_solver import NoisyMoments
+from tightdp.mechanisms.least_squares import SplitMechanism
+from tightdp.mechanisms.mechanism import Finish, Mechanism
+from tightdp.preview import Preview
+from tightdp.randomness import RandomSource
+from tightdp.release import DEPENDS, Draft
+from tightdp.schema import Schema, check_schema
+from tightdp.shaping.moment_noise import LENGTH, choose_noise
+
+LARGEST = 10**30
+"""A mean product, whose size is at most 1 without noise."""
+MOST_KEPT = 1 << 27
+"""Cells of rows that are kept in memory between the looks: a gigabyte."""
+
+
+class RepeatedLooks(Mechanism):
+    """Base: a first look at the moments, and more at what public facts and noisy sums make of them.
+
+    Subclasses say which mechanisms look (``looks``, the first one first), and what follows from
+    noisy integers (:meth:`_looked`).
+
+    Order of events: parameters are checked, the ledger is charged once, all noises are drawn, and
+    only then are rows read, once; they are kept for the later looks, which always take place.
+    """
+
+    names: tuple[str, ...]
+    first: SplitMechanism
+
+    def _look_first(
+        self,
+        roles: tuple[Schema, Sequence[str], str],
+        noise: object,
+        epsilon: Fraction,
+        asked: str,
+    ) -> None:
+        """The first look, at the moments; ``asked`` is the parameter that asked for another."""
+        schema, features, _ = roles
+        self.schema, self.neighbors = check_schema(schema), schema.neighbors
+        _check_rows(schema, 1 + len(features), asked)
+        chosen = choose_noise(*roles, noise, epsilon, square=True)
+        self.bodies, self.statistic = chosen.words, chosen.moments
+        self.first = SplitMechanism(chosen.moments, chosen.parts, epsilon=epsilon)  # [P1]
+
+    @property
+    @abstractmethod
+    def looks(self) -> tuple[SplitMechanism, ...]:
+        """All of them, in order."""
+
+    @property
+    @abstractmethod
+    def points(self) -> int:
+        """Of the grid on which public coefficients lie, per unit of a scaled column."""
+
+    @abstractmethod
+    def _looked(
+        self, kept: KeptRows, noisy: list[int], others: list[list[int]]
+    ) -> tuple[list[int], int]:
+        """All integers of the release, and their resolution.
+
+        From the noisy moments, and the noise of every later look, which is added to its sums.
+        """
+
+    @property
+    def cost(self) -> Cost:
+        """Those of all looks, each of which is pure, add."""
+        return Cost.total([look.cost for look in self.looks])
+
+    def shape_facts(self) -> list[str]:
+        return [fact for look in self.looks for fact in look.shape_facts()]
+
+    def numbers_released(self) -> int:
+        return len(self.names)
+
+    def check(self, frame: TableLike) -> None:
+        self.first.check(frame)
+
+    def preview(self, confidence: float = 0.95) -> Preview:
+        """None of the sums; :class:`~tightdp.mechanisms.least_squares.LeastSquares` has one."""
+        return self._silent(confidence, DEPENDS.reason)
+
+    # --- from the first look to the next ------------------------------------------------------
+
+    def noisy_moments(self, values: FloatArray) -> NoisyMoments:
+        """The first look, as mean products."""
+        moments, covariance = self.statistic, self.first.covariance
+        rows = float(self.schema.rows)
+        products = moments.matrices(values / rows)
+        return NoisyMoments(moments, products, covariance, rows)
+
+    def _from_integers(self, integers: Sequence[int]) -> NoisyMoments:
+        """The same from integers, which may be so large that they would overflow doubles."""
+        size = self.first.resolution
+        top = LARGEST * size * self.schema.rows
+        return self.noisy_moments(np.array([max(-top, min(z, top)) / size for z in integers]))
+
+    def _line(self, found: NoisyMoments) -> list[int]:
+        """Intercept and slopes on the grid."""
+        scaled = np.clip(found.line(length=LENGTH), -STEEPEST, STEEPEST)
+        return [round(float(b) * self.points) for b in np.nan_to_num(scaled)]
+
+    # --- the release --------------------------------------------------------------------------
+
+    def _sums(self, statistic: Statistic) -> IntegerSum:
+        return statistic.integer_sum(self.first.bits)
+
+    def _with_noise(self, kept: KeptRows, statistic: Statistic, noise: Sequence[int]) -> list[int]:
+        exact = kept.sum(self._sums(statistic))
+        return [int(t) + z for t, z in zip(exact, noise, strict=True)]
+
+    def prepare(self, rng: RandomSource, confidence: float) -> Finish:
+        # before the data are read: its timing tells nothing
+        first, *others = (
+            [int(z) for part in look.noises for z in part.sample(rng=rng)] for look in self.looks
+        )
+
+        def finish(table: TableLike, progress: bool) -> Draft:
+            # one reading: no source can fail, or be another, between the looks
+            sums = [self._sums(look.statistic) for look in self.looks]
+            kept = KeptRows(table, sums, progress=progress)
+            noisy = self._with_noise(kept, self.statistic, first)
+            integers, size = self._looked(kept, noisy, others)
+            return Draft.of(self.names, [z / size for z in integers], integers, size, DEPENDS)
+
+        return finish
+
+    def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
+        return self.prepare(rng, confidence)(frame, progress)
+
+
+def _check_rows(schema: Schema, columns: int, asked: str) -> None:
+    """Later looks are made for rows of a public number, one of each person."""
+    if not schema.rows_known or schema.rows_per_person > 1 or schema.persons_alike:
+        fail(
+            f"`{asked}` needs a public number of rows, and one row of every person: leave it out, "
+            "or state replace-one neighbours and rows_per_person=1, without missing='drop'."
+        )
+    if schema.rows * columns > MOST_KEPT:
+        fail(
+            f"`{asked}` keeps the rows in memory, {MOST_KEPT:,} cells at most: leave it out; of so "
+            "many rows noise is small beside the sampling error."
+        )
