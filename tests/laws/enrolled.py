@@ -31,6 +31,7 @@ from tightdp.mechanisms.count_regression import CountPerturbation
 from tightdp.mechanisms.counts import CellCounts, ClassMechanism, ClassTables
 from tightdp.mechanisms.covariances import CovarianceMechanism
 from tightdp.mechanisms.data_dependent import DataDependentMechanism
+from tightdp.mechanisms.error_look import ErrorLook
 from tightdp.mechanisms.exponential import SquaredLossMean
 from tightdp.mechanisms.exponential_grids import BoxMechanism, PieceMechanism
 from tightdp.mechanisms.group_quantiles import GroupQuantiles
@@ -359,6 +360,21 @@ MECHANISMS: dict[type, list[Case]] = {
             ("replace-one",),
         )
     ],
+    ErrorLook: [
+        Case(
+            "moments and errors",
+            lambda facts: ErrorLook(facts, ["x", "k"], "y", epsilon=1, share=0.25),
+            ("replace-one",),
+        ),
+        Case(
+            "moments and errors, through zero",
+            lambda facts: ErrorLook(
+                facts, ["x"], "y", epsilon=1, share=0.25, fit_intercept=False, alpha=2.0
+            ),
+            ("replace-one",),
+            quick=False,
+        ),
+    ],
     CovarianceMechanism: [
         Case(
             f"covariance, {name}",
@@ -504,6 +520,11 @@ MECHANISMS: dict[type, list[Case]] = {
         Case(
             "least squares in two stages",
             lambda facts: LeastSquares(facts, ["x"], "y", epsilon=1, stages=2),
+            ("replace-one",),
+        ),
+        Case(
+            "least squares with an interval share",
+            lambda facts: LeastSquares(facts, ["x"], "y", epsilon=1, interval_share=0.25),
             ("replace-one",),
         ),
         Case(

@@ -12,7 +12,7 @@ import inspect
 import math
 import pkgutil
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from fractions import Fraction
@@ -25,6 +25,7 @@ import tightdp as tdp
 import tightdp.data
 from tightdp.data.class_moments import ClassMoments, GroupMoments
 from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
+from tightdp.data.error_squares import ErrorSquares
 from tightdp.data.histograms import Histogram, JointHistogram
 from tightdp.data.one_pass import blocks
 from tightdp.data.regression_moments import MOMENT_KINDS, Moments, RegressionMoments
@@ -176,6 +177,16 @@ def _along(rng: Generator, plain: AnyResiduals) -> AnyResiduals:
     return plain.rebuilt(line=[int(level), *map(int, slopes)], reach=int(reach))
 
 
+def _squares(rng: Generator, facts: tdp.Schema) -> ErrorSquares:
+    """Of any line, and of influences whose sizes sum to 1 at most, or exactly."""
+    plain = ErrorSquares(facts, some(rng, ["a", "b", "j", "k"])[:3], "c")
+    steep, size, many = STEEPEST * plain.points, plain.outcome, int(rng.integers(1, 4))
+    line = rng.integers(-steep, steep + 1, size) // (1 << int(rng.integers(6)))
+    cuts = np.sort(rng.integers(0, plain.points + 1, (many, size)), axis=1)
+    found = np.diff(cuts, axis=1, prepend=0) * rng.choice([-1, 1], (many, size))
+    return plain.with_influences([int(z) for z in line], found.tolist())
+
+
 def _weighted(rng: Generator, facts: tdp.Schema) -> WeightedMoments:
     weights = tdp.Interval(0, 2.0 ** int(rng.integers(-1, 3)))
     return WeightedMoments(
@@ -249,6 +260,7 @@ MAKERS: dict[type[Statistic], Maker] = {
     TableCounts: _table_counts,
     ResidualSums: _residuals,
     MovedSum: _moved,
+    ErrorSquares: _squares,
     WeightedMoments: _weighted,
     SecondMoments: _second_moments,
 }
@@ -364,6 +376,8 @@ def entry_of(statistic: Statistic, name: str, row: dict[str, Any]) -> Fraction:
     """What a row adds to an entry: by its name, from the row as it counts."""
     if isinstance(statistic, SecondMoments):
         return second_moment(statistic, name, row)
+    if isinstance(statistic, ErrorSquares):
+        return square_entry(statistic, name, row)
     if isinstance(statistic, ResidualSums):
         return residual_entry(statistic, name, row)
     counted = obeying(statistic, row)
@@ -378,10 +392,7 @@ def entry_of(statistic: Statistic, name: str, row: dict[str, Any]) -> Fraction:
 def residual_entry(statistic: ResidualSums, name: str, row: dict[str, Any]) -> Fraction:
     """The residual of the line, clamped and rounded to the grid, times what the name says."""
     points, facts = statistic.points, statistic.schema
-    line = [Fraction(z, points) for z in statistic.line]
-    residual = by_name(statistic.target, row, facts) - line[0]
-    for slope, column in zip(line[1:], statistic.design, strict=True):
-        residual -= slope * by_name(column, row, facts)
+    residual = by_name(statistic.target, row, facts) - affine(statistic, statistic.line, row)
     if name == "moved":
         reach, far = (Fraction(z, points) for z in (statistic.reach, statistic.farthest))
         steps = max(abs(residual) - reach, 0) * 2 * points / (far - reach) if far > reach else 0
@@ -390,6 +401,23 @@ def residual_entry(statistic: ResidualSums, name: str, row: dict[str, Any]) -> F
     found = Fraction(max(-points, min(points, scaled)), points)
     times = name.removesuffix("residual").removesuffix("*")
     return found * (by_name(times, row, facts) if times else 1)
+
+
+def square_entry(statistic: ErrorSquares, name: str, row: dict[str, Any]) -> Fraction:
+    """The square of influence times residual, each over its largest size and rounded upwards."""
+    points = statistic.points
+    away = by_name(statistic.target, row, statistic.schema) - affine(statistic, statistic.line, row)
+    influence = statistic.influences[int(name.removeprefix("square ")) - 1].tolist()
+    size = math.ceil(abs(away) * points / statistic.farthest * points)
+    moved = math.ceil(abs(affine(statistic, influence, row)) * points) * size
+    return 2 * Fraction(math.ceil(Fraction(moved, points)), points) ** 2 - 1
+
+
+def affine(statistic: ResidualSums, factors: Sequence[int], row: dict[str, Any]) -> Fraction:
+    """The constant, and the columns of the design times their factors, in units of 1 / points."""
+    constant, *slopes = (Fraction(z, statistic.points) for z in factors)
+    cells = [by_name(column, row, statistic.schema) for column in statistic.design]
+    return constant + sum(b * d for b, d in zip(slopes, cells, strict=True))
 
 
 def _level_factor(statistic: TableCounts, factor: str, row: dict[str, Any]) -> Fraction:
