@@ -160,14 +160,13 @@ class ErrorLook(RepeatedLooks):
     def aim(self, integers: Sequence[int]) -> tuple[list[int], list[list[int]]]:
         """Line and influences, on the grid, from the integers of the first look [P2]."""
         origin = self.design.origin
+        weights = coefficient_weights(origin[:-1], intercept=self.fit_intercept)
+        ridge = self.alpha / self.schema.rows / self.design.half[:-1] ** 2
+        shift = None if self.fit_intercept else -origin
         with np.errstate(all="ignore"):  # warnings after the payment would depend on the noise
             found = self._from_integers(integers)
-            influences = found.influences(
-                coefficient_weights(origin[:-1], intercept=self.fit_intercept),
-                ridge=self.alpha / self.schema.rows / self.design.half[:-1] ** 2,
-                shift=None if self.fit_intercept else -origin,
-            )
-            return self._line(found), self._on_grid(influences)
+            influences = found.influences(weights, ridge=ridge, shift=shift)
+            return self._line(found, ridge, shift), self._on_grid(influences)
 
     def _on_grid(self, influences: FloatArray) -> list[list[int]]:
         """Scaled so that none exceeds 1, and rounded towards 0, in units of 1 / points."""

@@ -109,9 +109,15 @@ class RepeatedLooks(Mechanism):
         top = LARGEST * size * self.schema.rows
         return self.noisy_moments(np.array([max(-top, min(z, top)) / size for z in integers]))
 
-    def _line(self, found: NoisyMoments) -> list[int]:
+    def _line(
+        self,
+        found: NoisyMoments,
+        ridge: FloatArray | None = None,
+        shift: FloatArray | None = None,
+    ) -> list[int]:
         """Intercept and slopes on the grid."""
-        scaled = np.clip(found.line(length=LENGTH), -STEEPEST, STEEPEST)
+        line = found.line(length=LENGTH, ridge=ridge, shift=shift)
+        scaled = np.clip(line, -STEEPEST, STEEPEST)
         return [round(float(b) * self.points) for b in np.nan_to_num(scaled)]
 
     # --- the release --------------------------------------------------------------------------
