@@ -1,12 +1,14 @@
 """Intervals of regression where errors are uneven: what they hold, how long they are.
 
     python benchmarks/uneven_errors.py [--out FILE] [--tables 300] [--only NAME] [--jobs 2]
+        [--house]
 
 Errors of every setting are normal with equal variance, or their variance or skewness changes with
 a column, or few rows carry them, or they have heavy tails. Intervals of the library's own releases
 (exact noise) are those with no assumption, with ``interval_share=0.1``, with ``stages=2``, and with
 equal variance assumed, which is false for most. All are for least squares in the population of
-rows, computed from a million of them.
+rows, computed from a million of them. ``--house`` draws rows from the house sales of
+``benchmarks/regression.py`` instead, whose own fit is then the population's.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +31,7 @@ from tightdp.mechanisms.least_squares import LeastSquares
 
 Array = NDArray[np.float64]
 POPULATION, SEED = 1_000_000, 20_261_118
+HOUSE = "house sales"
 
 
 class Setting(NamedTuple):
@@ -40,6 +44,8 @@ class Setting(NamedTuple):
     errors: str = "normal"
 
     def __str__(self) -> str:
+        if self.shape == HOUSE:
+            return f"{HOUSE}, n {self.rows:,}, eps {self.epsilon:g}"
         return f"{self.columns} {self.shape}, {self.errors}, n {self.rows:,}, eps {self.epsilon:g}"
 
 
@@ -85,6 +91,7 @@ SETTINGS = [
     *(Setting(5, 50_000, 4.0, "narrow", error) for error in ("normal", "rare", "heavy")),
     *(Setting(8, 50_000, e, "skewed", "growing") for e in (1.0, 8.0)),
 ]
+HOUSES = [Setting(12, 37_296, epsilon, HOUSE) for epsilon in (1.0, 2.0, 4.0, 16.0)]
 WAYS: dict[str, tuple[dict[str, Any], str | None]] = {
     "no assumption": ({}, None),
     "interval share": ({"interval_share": 0.1}, None),
@@ -107,7 +114,18 @@ def features(setting: Setting, rows: int, rng: np.random.Generator) -> Array:
     return rng.uniform(-1, 1, (rows, setting.columns))
 
 
+@cache
+def houses() -> tuple[Array, Array]:
+    from regression import housing_table  # the script beside this one
+
+    return housing_table()
+
+
 def table(setting: Setting, rows: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    if setting.shape == HOUSE:
+        X, y = houses()
+        some = np.arange(len(X)) if rows == POPULATION else rng.integers(0, len(X), rows)
+        return X[some], y[some]
     X = features(setting, rows, rng)
     slopes = 0.25 * np.linspace(-1, 1, setting.columns) / np.sqrt(setting.columns)
     error = ERRORS[setting.errors](rng, X)
@@ -116,7 +134,7 @@ def table(setting: Setting, rows: int, rng: np.random.Generator) -> tuple[Array,
 
 def measured(setting: Setting, way: str, tables: int) -> tuple[Array, Array, int]:
     """Which coefficients were held, how long their intervals were, how many lay outside."""
-    rng = np.random.default_rng([SEED, SETTINGS.index(setting)])
+    rng = np.random.default_rng([SEED, (SETTINGS + HOUSES).index(setting)])
     X, y = table(setting, POPULATION, rng)
     truth = np.linalg.lstsq(np.column_stack([np.ones(len(X)), X]), y, rcond=None)[0]
     options, assume = WAYS[way]
@@ -135,10 +153,9 @@ def measured(setting: Setting, way: str, tables: int) -> tuple[Array, Array, int
     return np.mean(held, axis=0), np.array(length), outside
 
 
-def rows_of(tables: int, jobs: int, only: str | None) -> Iterator[str]:
+def rows_of(chosen: list[Setting], tables: int, jobs: int) -> Iterator[str]:
     yield "| setting | " + " | ".join(f"{way}: held, lowest, length" for way in WAYS) + " |"
     yield "|---|" + "---|" * len(WAYS)
-    chosen = [s for s in SETTINGS if only is None or only in str(s)]
     with ProcessPoolExecutor(jobs) as pool:
         found = {(s, way): pool.submit(measured, s, way, tables) for s in chosen for way in WAYS}
         for setting in chosen:
@@ -157,6 +174,7 @@ def main() -> None:
     parser.add_argument("--tables", type=int, default=300)
     parser.add_argument("--only")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--house", action="store_true")
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     start = time.perf_counter()
@@ -167,7 +185,9 @@ def main() -> None:
         f"Written by `benchmarks/uneven_errors.py`, {options.tables} tables a setting.",
         "",
     ]
-    for line in rows_of(options.tables, options.jobs, options.only):
+    settings = HOUSES if options.house else SETTINGS
+    chosen = [s for s in settings if options.only is None or options.only in str(s)]
+    for line in rows_of(chosen, options.tables, options.jobs):
         print(line, flush=True)
         lines.append(line)
     print(f"{time.perf_counter() - start:.0f} s")
