@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy  # scipy.linalg is loaded at its first use
@@ -38,18 +39,10 @@ from numpy.typing import NDArray
 
 from tightdp.data.blocks import one_blas_thread
 from tightdp.errors import FloatArray, check_probability
-from tightdp.inference.uneven_errors import (
-    CandidateLines,
-    ErrorScales,
-    ErrorSizes,
-    affine_influences,
-    bounded_scales,
-    known_scales,
-    largest_sizes,
-    root_bounds,
-    shorter,
-)
 from tightdp.randomness import RandomSource
+
+if TYPE_CHECKING:
+    from tightdp.inference.uneven_errors import ErrorSizes
 
 _MOST, _FEWEST = 2000, 400  # candidates that are tried at once: wide matrices take longer
 _WORK = 4_000_000  # entries of all their matrices, about
@@ -59,6 +52,7 @@ _ENOUGH = 0.2  # of a batch; below it impossible candidates are repaired, not dr
 _SMALL = 8  # rows of matrices that are factored side by side
 _ERRORS = 4  # pairs +- of sampling errors for every candidate
 _LIKELY = 0.9  # of the candidates' variances of the target; what explains more cannot be
+LEAST_FREEDOM = 4.0  # of the tails of sampling errors
 _ROOM = 1.2  # where the released moments are mostly noise; the coverage page has what was measured
 
 
@@ -313,8 +307,8 @@ def _solve(
     scales = ErrorScales.even(influences.shape[:2], rows - width - 1)
     if not wanted.equal_variance:
         spread = np.asarray(((sums.along @ carried) ** 2).sum(axis=2)) + sums.constant**2
-        lines = _lines(parts, slopes, sigma, shift)
-        scales = _uneven(influences, np.sqrt(spread), (lines, inverse), rows, rng, wanted)
+        found = _Solved(parts, slopes, sigma, inverse, np.sqrt(spread))
+        scales = _uneven(found, weights, influences, rows, rng, wanted)
     off = sums.errors(np.asarray(carried), error) * scales.long_tails(chance)
     values, bare = sums.values(parts, slopes)[:, None, :] + off, _bare(parts, slopes, shift)
     if wanted.combined is not None:
@@ -348,41 +342,110 @@ class _Sums:
         return np.asarray(on_slopes + self.constant * error[:, 0][:, :, None])
 
 
-def _lines(
-    parts: _Covariances, slopes: FloatArray, sigma: FloatArray, shift: FloatArray | None
-) -> CandidateLines:
-    """The candidates, with the largest error that the bounds of the columns allow."""
-    away = np.abs((slopes * parts.middle).sum(axis=1))
-    largest = 1 + parts.off + np.abs(slopes).sum(axis=1) + away
-    level = parts.level if shift is None else np.full(len(slopes), -float(shift[-1]))
-    return CandidateLines(parts.C, parts.middle, level, slopes, sigma, largest)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Solved:
+    """Lines of many candidates, and the root mean squares of the influences on their sums."""
+
+    parts: _Covariances
+    slopes: FloatArray
+    sigma: FloatArray
+    inverse: FloatArray
+    spread: FloatArray
 
 
 def _uneven(
+    found: _Solved,
+    weights: FloatArray,
     influences: FloatArray,
-    spread: FloatArray,
-    found: tuple[CandidateLines, FloatArray],
     rows: int,
     rng: RandomSource,
     wanted: Wanted,
 ) -> ErrorScales:
-    """The sampling errors of sums over those of equal variance: the least that is known to hold.
-
-    ``spread`` is the root mean square of the influences.
-    """
-    lines, inverse = found
-    scales = bounded_scales(influences, spread, lines, rows)
+    """The sampling errors of sums over those of equal variance: the least that is known to hold."""
+    parts, slopes, shift = found.parts, found.slopes, wanted.shift
+    largest = _largest_error(parts, slopes)
+    ceiling = largest / np.maximum(found.sigma, 1e-12)
+    scales = bounded_scales(influences, found.spread, ceiling, rows)
     if wanted.sizes is None:
         return scales
-    own = influences
-    weights = coefficient_weights(wanted.origin, intercept=wanted.shift is None)
-    if wanted.combined is not None:
-        mean = -lines.centre if wanted.shift is None else 0 * lines.centre
-        own = affine_influences(weights, mean, inverse, lines.centre)
-    roots = root_bounds(wanted.sizes, lines, own, rng)
-    if wanted.combined is not None:  # a sum moves no more than its terms together
-        roots = roots @ np.abs(wanted.combined @ np.linalg.pinv(weights)).T
-    return shorter(scales, known_scales(influences, spread, lines, rows, roots))
+    from tightdp.inference.uneven_errors import CandidateLines, known_scales, root_bounds, shorter
+
+    level = parts.level if shift is None else np.full(len(slopes), -float(shift[-1]))
+    lines = CandidateLines(parts.C, parts.middle, level, slopes, found.sigma, largest)
+    plain = coefficient_weights(wanted.origin, intercept=shift is None)
+    own = affine_influences(plain, parts.mean, found.inverse, parts.middle)
+    # a sum moves no more than its terms together
+    terms = np.abs(weights @ np.linalg.pinv(plain))
+    roots = root_bounds(wanted.sizes, lines, own, rng) @ terms.T
+    return shorter(scales, known_scales(influences, found.spread, lines, rows, roots))
+
+
+def _largest_error(parts: _Covariances, slopes: FloatArray) -> FloatArray:
+    """That the bounds of the columns allow."""
+    away = np.abs((slopes * parts.middle).sum(axis=1))
+    return np.asarray(1 + parts.off + np.abs(slopes).sum(axis=1) + away)
+
+
+def affine_influences(
+    weights: FloatArray, mean: FloatArray, inverse: FloatArray, middle: FloatArray
+) -> FloatArray:
+    """Of a row on weighted sums of (intercept, slopes), shape (..., sums, q + 1).
+
+    Features have a mean, ``middle`` is what is added to d to centre it, and ``inverse`` that of
+    their second moments about the centre.
+    """
+    slope = (weights[:, 1:] - weights[:, :1] * mean[..., None, :]) @ inverse
+    constant = weights[:, 0] + (slope @ middle[..., None])[..., 0]
+    return np.concatenate([constant[..., None], slope], axis=-1)
+
+
+def largest_sizes(affine: FloatArray) -> FloatArray:
+    """Of affine functions on the cube [-1, 1]^q.
+
+    >>> largest_sizes(np.array([[0.5, -1.0, 2.0]]))
+    array([3.5])
+    """
+    return np.asarray(np.abs(affine).sum(axis=-1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ErrorScales:
+    """Sampling errors over those of equal variance, and the degrees of freedom of their tails.
+
+    Both have shape (candidates, sums).
+    """
+
+    factor: FloatArray
+    freedom: FloatArray
+
+    @classmethod
+    def even(cls, shape: tuple[int, ...], freedom: float) -> ErrorScales:
+        """Of errors of equal variance."""
+        return cls(np.ones(shape), np.full(shape, freedom))
+
+    def long_tails(self, chance: FloatArray) -> FloatArray:
+        """Factors that scale normal errors up, and give them the tails of t.
+
+        Few rows may carry them. ``chance`` has shape (candidates, errors, 1), normal.
+        """
+        freedom = np.maximum(self.freedom, LEAST_FREEDOM)[:, None, :]
+        # Wilson and Hilferty (1931): the cube root of chi-square over its degrees is nearly normal
+        spread = 2 / (9 * freedom)
+        root = 1 - spread + np.sqrt(spread) * chance
+        return np.asarray(self.factor[:, None, :] / np.maximum(root, 0.1) ** 1.5)
+
+
+def bounded_scales(
+    influences: FloatArray, spread: FloatArray, ceiling: FloatArray, rows: int
+) -> ErrorScales:
+    """The most that bounds allow.
+
+    The largest influence over the root of its mean square, ``spread``, or the largest error over
+    its root mean square, ``ceiling``, whichever is less.
+    """
+    scale = largest_sizes(influences) / np.maximum(spread, 1e-300)
+    factor = np.maximum(np.minimum(scale, ceiling[:, None]), 1.0)
+    return ErrorScales(factor, rows / factor**2 - influences.shape[-1])
 
 
 def _bare(parts: _Covariances, slopes: FloatArray, shift: FloatArray | None) -> FloatArray:

@@ -23,47 +23,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from tightdp.errors import FloatArray
+from tightdp.inference.coefficient_intervals import LEAST_FREEDOM, ErrorScales, largest_sizes
 from tightdp.randomness import RandomSource
 
 _TINY = 1e-300
-_LEAST_FREEDOM = 4.0
 _LONGER = 1.6  # over the degrees of freedom: by how much tails of t are longer, about
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ErrorScales:
-    """Sampling errors over those of equal variance, and the degrees of freedom of their tails.
-
-    Both have shape (candidates, sums).
-    """
-
-    factor: FloatArray
-    freedom: FloatArray
-
-    @classmethod
-    def even(cls, shape: tuple[int, ...], freedom: float) -> ErrorScales:
-        """Of errors of equal variance."""
-        return cls(np.ones(shape), np.full(shape, freedom))
-
-    def length(self) -> FloatArray:
-        """About that of an interval, beside one with normal errors of equal variance."""
-        return self.factor * (1 + _LONGER / np.maximum(self.freedom, _LEAST_FREEDOM))
-
-    def long_tails(self, chance: FloatArray) -> FloatArray:
-        """Factors that scale normal errors up, and give them the tails of t.
-
-        Few rows may carry them. ``chance`` has shape (candidates, errors, 1), normal.
-        """
-        freedom = np.maximum(self.freedom, _LEAST_FREEDOM)[:, None, :]
-        # Wilson and Hilferty (1931): the cube root of chi-square over its degrees is nearly normal
-        spread = 2 / (9 * freedom)
-        root = 1 - spread + np.sqrt(spread) * chance
-        return np.asarray(self.factor[:, None, :] / np.maximum(root, 0.1) ** 1.5)
+def _length(scales: ErrorScales) -> FloatArray:
+    """About that of an interval, beside one with normal errors of equal variance."""
+    return scales.factor * (1 + _LONGER / np.maximum(scales.freedom, LEAST_FREEDOM))
 
 
 def shorter(one: ErrorScales, other: ErrorScales) -> ErrorScales:
     """Of two that hold the one with the shorter interval, candidate by candidate."""
-    first = one.length() <= other.length()
+    first = _length(one) <= _length(other)
     return ErrorScales(
         np.where(first, one.factor, other.factor), np.where(first, one.freedom, other.freedom)
     )
@@ -139,28 +113,6 @@ class CandidateLines:
         return np.asarray(affine[..., 0] - (affine[..., 1:] @ self.centre[:, :, None])[..., 0])
 
 
-def affine_influences(
-    weights: FloatArray, mean: FloatArray, inverse: FloatArray, middle: FloatArray
-) -> FloatArray:
-    """Of a row on weighted sums of (intercept, slopes), shape (..., sums, q + 1).
-
-    Features have a mean, ``middle`` is what is added to d to centre it, and ``inverse`` that of
-    their second moments about the centre.
-    """
-    slope = (weights[:, 1:] - weights[:, :1] * mean[..., None, :]) @ inverse
-    constant = weights[:, 0] + (slope @ middle[..., None])[..., 0]
-    return np.concatenate([constant[..., None], slope], axis=-1)
-
-
-def largest_sizes(affine: FloatArray) -> FloatArray:
-    """Of affine functions on the cube [-1, 1]^q.
-
-    >>> largest_sizes(np.array([[0.5, -1.0, 2.0]]))
-    array([3.5])
-    """
-    return np.asarray(np.abs(affine).sum(axis=-1))
-
-
 def root_bounds(
     known: ErrorSizes, lines: CandidateLines, influences: FloatArray, rng: RandomSource
 ) -> FloatArray:
@@ -189,20 +141,6 @@ def _product(
     """
     mean, largest = factor
     return np.minimum(largest_sizes(affine) * mean, lines.root_mean_square(affine) * largest)
-
-
-def bounded_scales(
-    influences: FloatArray, spread: FloatArray, lines: CandidateLines, rows: int
-) -> ErrorScales:
-    """The most that bounds allow.
-
-    The largest influence over the root of its mean square, ``spread``, or the largest error over
-    its root mean square, whichever is less.
-    """
-    scale = largest_sizes(influences) / np.maximum(spread, _TINY)
-    ceiling = lines.largest / np.maximum(lines.sigma, 1e-12)
-    factor = np.maximum(np.minimum(scale, ceiling[:, None]), 1.0)
-    return ErrorScales(factor, rows / factor**2 - influences.shape[-1])
 
 
 def known_scales(
