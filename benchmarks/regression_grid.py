@@ -44,6 +44,11 @@ DRAWS = 2  # of noise for every table, for errors
 LOOKS = 20  # the same where rows are looked at again
 CANDIDATES = 1_000  # for the medians of OpenDP, ten times its default, which is coarser than noise
 POOL = 6_000  # draws of noise that the candidates of all tables are taken from
+MANY = 150  # designs drawn at random, each at two epsilons
+SHAPES = ("even", "normal", "normal", "lognormal", "flags")
+CENTRES = (0.0, 0.0, 0.3, 0.5)
+LEVELS = (0.0, 0.0, 0.3, 0.5, 0.7)
+WAYS = ("any", "sparse", "along", "single")
 VARIANTS: dict[str, dict[str, Any]] = {
     f"{noise}, {post}": {"noise": noise, "post": post}
     for noise in ("split", "hull", "linf")
@@ -164,13 +169,6 @@ def drawn(seed: int) -> tuple[str, Drawn]:
         f"{design.length:.2g} {way}, errors {design.sigma:g} {design.tails}"
     )
     return words, design
-
-
-SHAPES = ("even", "normal", "normal", "lognormal", "flags")
-CENTRES = (0.0, 0.0, 0.3, 0.5)
-LEVELS = (0.0, 0.0, 0.3, 0.5, 0.7)
-WAYS = ("any", "sparse", "along", "single")
-MANY = 150  # designs drawn at random
 
 
 DESIGNS = {
