@@ -1,12 +1,13 @@
 """Linear regression on a grid of settings: the default beside its own variants and beside peers.
 
-    python benchmarks/regression_grid.py [--out FILE] [--tables 300] [--only NAME]
-        [--fresh | --latest] [--part errors | coverage | "one column" | huber | stages]
+    python benchmarks/regression_grid.py [--out FILE] [--tables 300] [--draws 2] [--only NAME]
+        [--fresh | --latest] [--part errors | coverage | "one column" | huber | stages | random]
 
 The settings below were written down before anything was run on them, but the default was revised
 after it was seen on them (its prior, its guesses of the target's level and of the length of the
 coefficients, and so the shares of its noise), so that they are no independent test of it; the fresh
-settings, and then the latest ones, were written down after such a revision. They have 1 to 15
+settings, and then the latest ones, were written down after such a revision, and those of the part
+``random`` are drawn by fixed seeds, by a rule that was written down last. They have 1 to 15
 columns, 500 to 100,000 rows, correlations up to .95, columns off their centre, narrow, skewed or
 with two values, targets off their centre, heavy tails, small and single signals, and epsilon from
 1/16 to 4. Errors are median distances of the slopes, for columns and a target scaled to [-1, 1], to
@@ -43,6 +44,11 @@ DRAWS = 2  # of noise for every table, for errors
 LOOKS = 20  # the same where rows are looked at again
 CANDIDATES = 1_000  # for the medians of OpenDP, ten times its default, which is coarser than noise
 POOL = 6_000  # draws of noise that the candidates of all tables are taken from
+MANY = 150  # designs drawn at random, each at two epsilons
+SHAPES = ("even", "normal", "normal", "lognormal", "flags")
+CENTRES = (0.0, 0.0, 0.3, 0.5)
+LEVELS = (0.0, 0.0, 0.3, 0.5, 0.7)
+WAYS = ("any", "sparse", "along", "single")
 VARIANTS: dict[str, dict[str, Any]] = {
     f"{noise}, {post}": {"noise": noise, "post": post}
     for noise in ("split", "hull", "linf")
@@ -71,6 +77,10 @@ class Design:
     tails: str = "normal"
 
     @property
+    def epsilons(self) -> tuple[float, ...]:
+        return EPSILONS
+
+    @property
     def slopes(self) -> Array:
         p = self.columns
         direction = np.linspace(-1, 1, p) if p > 1 else np.ones(1)
@@ -97,8 +107,68 @@ class Design:
             x = np.where(z < -1.3, 1.0, -1.0)
         x = np.clip(x, -1, 1)
         error = rng.standard_t(3, rows) if self.tails == "t" else rng.standard_normal(rows)
-        y = self.level + (x - self.centre) @ self.slopes + self.sigma * error
+        y = self.level + (x - self.middle(x)) @ self.slopes + self.sigma * error
         return np.column_stack([np.ones(rows), x, np.clip(y, -1, 1)])
+
+    def middle(self, x: Array) -> Array | float:
+        """Where the columns are when the target is at its level."""
+        return self.centre
+
+
+@dataclass(frozen=True)
+class Drawn(Design):
+    """Slopes in any direction, and a target that has its level at the means of the columns.
+
+    So nothing is won or lost because columns off their centre happen to move the target's mean.
+    """
+
+    direction: tuple[float, ...] = ()
+    asked: tuple[float, ...] = ()  # epsilons
+
+    @property
+    def epsilons(self) -> tuple[float, ...]:
+        return self.asked
+
+    @property
+    def slopes(self) -> Array:
+        direction = np.array(self.direction)
+        return np.asarray(self.length * direction / np.linalg.norm(direction))
+
+    def middle(self, x: Array) -> Array | float:
+        return np.asarray(x.mean(axis=0))
+
+
+def drawn(seed: int) -> tuple[str, Drawn]:
+    """A setting and what to call it, drawn at random."""
+    rng = np.random.default_rng([10, seed])
+    columns, shape = int(rng.integers(1, 13)), str(rng.choice(SHAPES))
+    correlation = float(rng.choice([0, 0.3, 0.6, 0.8, 0.9, 0.95]))
+    signs = rng.choice([-1.0, 1.0], 2)
+    centre, level = signs * [rng.choice(CENTRES), rng.choice(LEVELS)] + 0.0  # no -0
+    way, normal = str(rng.choice(WAYS)), rng.standard_normal(columns)
+    kept = rng.random(columns) < 0.4
+    kept[rng.integers(columns)] = True
+    ways = {"any": normal, "sparse": normal * kept, "along": np.ones(columns)}
+    design = Drawn(
+        columns=columns,
+        rows=int(10 ** rng.uniform(np.log10(500), 5)),
+        correlation=0.0 if shape == "even" or columns == 1 else correlation,
+        shape=shape,
+        centre=float(centre) if shape in ("even", "normal") else 0.0,
+        width=float(rng.choice([1, 1, 0.5, 0.25])) if shape in ("even", "normal") else 1.0,
+        length=float(10 ** rng.uniform(np.log10(0.02), np.log10(0.63))),
+        level=float(level),
+        sigma=float(rng.choice([0.05, 0.15, 0.15])),
+        tails=str(rng.choice(["normal", "t"])),
+        direction=tuple(ways.get(way, np.eye(columns)[0])),
+        asked=tuple(sorted(rng.permutation(EPSILONS)[:2].tolist())),
+    )
+    words = (
+        f"{seed}: {columns} {shape}, {design.rows} rows, correlated {design.correlation:g}, "
+        f"centre {design.centre:g}, width {design.width:g}, level {level:g}, slopes "
+        f"{design.length:.2g} {way}, errors {design.sigma:g} {design.tails}"
+    )
+    return words, design
 
 
 DESIGNS = {
@@ -435,12 +505,13 @@ def population_slopes(design: Design, rng: np.random.Generator) -> Array:
 
 
 def _said(ratios: list[tuple[float, str, float]]) -> str:
-    """Median and worst of ratios, in words."""
+    """Middle, mean and worst of ratios, in words."""
     ordered = sorted(ratios, reverse=True)
-    over = sum(r > 1.05 for r, _, _ in ordered)
+    sizes = np.array([r for r, _, _ in ordered])
+    middle, mean = float(np.median(sizes)), float(np.exp(np.log(sizes).mean()))
+    over = f"above 1.05 in {(sizes > 1.05).sum()}, above 1.15 in {(sizes > 1.15).sum()}"
     worst = "; ".join(f"{r:.2f} ({name}, epsilon {e:g})" for r, name, e in ordered[:5])
-    middle = float(np.median([r for r, _, _ in ordered]))
-    return f"median {middle:.2f}, above 1.05 in {over}, worst {worst}"
+    return f"median {middle:.2f}, geometric mean {mean:.3f}, {over}, worst {worst}"
 
 
 def settings(only: str | None) -> Iterator[tuple[str, Design, Array, Array]]:
@@ -463,11 +534,12 @@ def errors(only: str | None) -> tuple[list[str], list[str]]:
         "| to the truth: default | least squares |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    to_variant, to_peer = [], []
+    ratios: dict[str, list[tuple[float, str, float]]] = {}
     for name, design, tables, truth in settings(only):
         exact = np.tile(tables, (DRAWS, 1, 1))
         plain = slopes_of(exact)
-        for epsilon in EPSILONS:
+        zero = distance(0 * plain, plain)
+        for epsilon in design.epsilons:
             fits = {}
             for variant, options in {"default": {}, **VARIANTS}.items():
                 found = mechanism(design, epsilon, **options)
@@ -477,18 +549,18 @@ def errors(only: str | None) -> tuple[list[str], list[str]]:
             rival = {k: distance(b, plain) for k, b in peers(exact, design, epsilon, 13).items()}
             best = min(VARIANTS, key=error.__getitem__)
             other = min(rival, key=rival.__getitem__)
-            ratio, peer_ratio = error["default"] / error[best], error["default"] / rival[other]
-            to_variant.append((ratio, name, epsilon))
-            to_peer.append((peer_ratio, name, epsilon))
-            cells = [name, f"{epsilon:g}", f"{distance(0 * plain, plain):.3g}"]
-            cells += [f"{error['default']:.3g}", f"{error[best]:.3g} ({best})", f"{ratio:.2f}"]
-            cells += [f"{rival[other]:.3g} ({other})", f"{peer_ratio:.2f}"]
+            own = error["default"]
+            beside = {"best variant": error[best], "best peer": rival[other], "zero": zero}
+            for words, size in beside.items():
+                ratios.setdefault(words, []).append((own / size, name, epsilon))
+            cells = [name, f"{epsilon:g}", f"{zero:.3g}", f"{own:.3g}"]
+            cells += [f"{error[best]:.3g} ({best})", f"{own / error[best]:.2f}"]
+            cells += [f"{rival[other]:.3g} ({other})", f"{own / rival[other]:.2f}"]
             cells += [f"{distance(fits['default'], truth):.3g}", f"{distance(plain, truth):.3g}"]
             lines.append("| " + " | ".join(cells) + " |")
             print(lines[-1], flush=True)
-    summary = [f"{len(to_variant)} settings, {TABLES} tables and {DRAWS} draws each."]
-    for words, ratios in (("best variant", to_variant), ("best peer", to_peer)):
-        summary.append(f"Default over {words}: {_said(ratios)}.")
+    summary = [f"{len(ratios['zero'])} settings, {TABLES} tables and {DRAWS} draws each."]
+    summary += [f"Default over {words}: {_said(found)}." for words, found in ratios.items()]
     return lines, summary
 
 
@@ -546,20 +618,21 @@ def _picked(pool: Array, count: int, rng: RandomSource) -> Array:
 
 
 def main() -> None:
-    global TABLES, CHOSEN, SEED
+    global TABLES, DRAWS, CHOSEN, SEED
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--tables", type=int, default=300)
+    parser.add_argument("--draws", type=int, default=DRAWS)
     parser.add_argument("--only")
-    parser.add_argument("--part", choices=("errors", "coverage", "one column", "huber", "stages"))
+    parser.add_argument("--part", choices=PARTS)
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--latest", action="store_true")
     options = parser.parse_args()
     CHOSEN, SEED = (FRESH, 8) if options.fresh else (DESIGNS, 7)
     CHOSEN, SEED = (LATEST, 9) if options.latest else (CHOSEN, SEED)
-    TABLES, start = options.tables, time.perf_counter()
-    parts = {"errors": errors, "coverage": coverage, "one column": one_column}
-    parts |= {"huber": huber, "stages": stages}
+    if options.part == "random":
+        CHOSEN, SEED = dict(map(drawn, range(MANY))), 10
+    TABLES, DRAWS, start = options.tables, options.draws, time.perf_counter()
     wanted = [options.part] if options.part else ["errors", "coverage"]
     text = [
         "# Linear regression on a grid",
@@ -568,13 +641,21 @@ def main() -> None:
         "Written by `benchmarks/regression_grid.py`.",
     ]
     for part in wanted:
-        lines, summary = parts[part](options.only)
+        lines, summary = PARTS[part](options.only)
         text += ["", f"## {part.capitalize()}", "", *summary, "", *lines]
     print("\n".join(text), f"\n{time.perf_counter() - start:.0f} s")
     if options.out:
         options.out.write_text("\n".join(text) + "\n", encoding="utf-8")
 
 
+PARTS = {
+    "errors": errors,
+    "coverage": coverage,
+    "one column": one_column,
+    "huber": huber,
+    "stages": stages,
+    "random": errors,  # on settings of its own
+}
 TABLES, CHOSEN, SEED = 300, DESIGNS, 7
 
 if __name__ == "__main__":
