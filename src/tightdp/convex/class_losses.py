@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tightdp.convex.margin_losses import RowLoss
+from tightdp.convex.margin_losses import ODDS, RowLoss
 from tightdp.errors import FloatArray, check_count
 
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
@@ -52,6 +52,7 @@ class SoftmaxLoss(RowLoss):
     name = "softmax"
     curvature = 0.5
     scale, linked = "classes", True
+    lengths = ODDS
 
     def __init__(self, classes: int) -> None:
         self.classes = check_count("classes", classes, least=2)

@@ -17,6 +17,9 @@ import numpy as np
 from tightdp.errors import FloatArray, check_choice, check_positive, fail
 
 LOSSES = ("logistic", "huber", "squared")
+ODDS = (1.0, 2.0, 6.0)
+"""Lengths of log odds: their standard deviation on even columns is 0.6, 1.2 and 3.5."""
+_WITHIN_BOUNDS = (1 / 8, 1 / 4, 1 / 2, 1.0)  # of slopes that lead from a bound of the target to one
 USUAL_THRESHOLD = 1.345  # standard deviations of residuals: Huber's loss is then 95 % efficient
 
 
@@ -40,6 +43,8 @@ class RowLoss(ABC):
     spread : float
         The standard deviation of slopes, where the model is true, is ``spread`` times the square
         root of the expected curvature.
+    lengths : tuple of float
+        From the shortest to the longest parameters for which a budget is shared well, scaled.
     """
 
     name: str
@@ -49,6 +54,7 @@ class RowLoss(ABC):
     origin: float = 0.0
     linked: bool = False
     spread: float = 1.0
+    lengths: tuple[float, ...] = (2.0,)
 
     @abstractmethod
     def slope(self, reach: float) -> float:
@@ -129,6 +135,7 @@ class LogisticLoss(MarginLoss):
     name = "logistic"
     curvature = 0.25
     scale, linked = "levels", True
+    lengths = ODDS
 
     def value(self, margin: FloatArray, y: FloatArray) -> FloatArray:
         return np.asarray(np.logaddexp(0.0, margin) - y * margin)
@@ -175,6 +182,7 @@ class HuberLoss(MarginLoss):
 
     name = "huber"
     curvature = 1.0
+    lengths = _WITHIN_BOUNDS
 
     def __init__(self, threshold: float = 0.25) -> None:
         self.threshold = check_positive("threshold", threshold)
@@ -211,6 +219,7 @@ class SquaredLoss(MarginLoss):
 
     name = "squared"
     curvature = 1.0
+    lengths = _WITHIN_BOUNDS
 
     def value(self, margin: FloatArray, y: FloatArray) -> FloatArray:
         return (margin - y) ** 2 / 2.0
