@@ -38,10 +38,13 @@ from scipy.sparse import csr_matrix, eye, hstack, kron
 from scipy.stats import norm
 
 import tightdp as tdp
-from tightdp.data.regression_moments import RegressionMoments
+from tightdp.data.regression_moments import MOMENT_KINDS, RegressionMoments, measured
+from tightdp.errors import InfeasibleSamplingError
+from tightdp.geometry.norm_balls import NormBall
 from tightdp.geometry.nuclear_ball import MOST_SIZE
 from tightdp.geometry.ranking import LP_NAMES
 from tightdp.noise.nuclear import MOST_REPLACED
+from tightdp.noise.on_lattice import lattice_body
 from tightdp.shaping import moment_noise
 from tightdp.shaping.moment_noise import MomentNoise, Part
 from tightdp.shaping.nuclear_part import regression_part
@@ -125,15 +128,27 @@ def effects(noise: MomentNoise) -> Array:
     return np.array(out)
 
 
+def drawable(moments: RegressionMoments, part: str) -> Iterator[tuple[str, NormBall]]:
+    """The moment bodies of a part that exact noise can be drawn from, measured."""
+    for kind in MOMENT_KINDS:
+        ball = moments.ball(part, kind)
+        try:
+            lattice_body(ball)[0].check_feasible()
+        except InfeasibleSamplingError:
+            continue
+        yield f"{kind} body", measured(ball)
+
+
 def splits(features: int) -> Iterator[tuple[str, Array]]:
     """Target and features apart, these in every body, at all shares of what the square leaves."""
     moments = moments_of(features, joint=False)
-    bodies = {"triangle body": Part("features", moment_noise._feasible(moments, "features"), WHOLE)}
+    found = drawable(moments, "features")
+    bodies = {name: Part("features", ball, WHOLE) for name, ball in found}
     if moments.outcome <= MOST_SIZE:
         bodies["nuclear ball"] = nuclear = regression_part("features", moments, None)
         if moments.outcome <= MOST_REPLACED:
             bodies["smaller nuclear ball"] = replace(nuclear, replaced=True)
-    target = Part("target", moment_noise._feasible(moments, "target"), WHOLE)
+    target = Part("target", moments.ball("target"), WHOLE)
     square = Part("square", moments.ball("square"), WHOLE)
     for name, body in bodies.items():
         parts = {"target": target, "features": body, "square": square}
@@ -155,6 +170,15 @@ def nuclear_balls(features: int) -> Iterator[tuple[str, Array]]:
             grown = ((rest + weight**2) / (rest + 1)) ** 2
             words = "smaller nuclear ball for all" if replaced else "nuclear ball for all"
             yield f"{words}, {weight:.2f}", grown * np.array([T / weight**2, F, S])
+
+
+def one_body(features: int) -> Iterator[tuple[str, Array]]:
+    """One moment body for all moments but the target's square."""
+    moments = moments_of(features, joint=True)
+    square = Part("square", moments.ball("square"), 1 - REST)
+    for name, ball in drawable(moments, "moments"):
+        whole = MomentNoise(moments, (Part("moments", ball, REST), square))
+        yield f"{name} for all", effects(whole)
 
 
 def named(features: int, noise: str) -> Array:
@@ -184,9 +208,7 @@ def least(errors: Array, best: Array) -> tuple[int, float, float]:
 
 def family_of(features: int, variants: dict[str, Array]) -> dict[str, Array]:
     """All noises on the moments of so many features, the named ones among them."""
-    joint = moment_noise._joint(moments_of(features, joint=True), "hull", REST)
-    found = dict([*splits(features), *nuclear_balls(features)])
-    return found | {"triangle body for all": effects(joint)} | variants
+    return dict([*splits(features), *nuclear_balls(features), *one_body(features)]) | variants
 
 
 def noise_row(features: int, felt: tuple[float, float], level: tuple[float, float]) -> str:
