@@ -56,6 +56,7 @@ class CountLoss(MarginLoss):
     """
 
     scale, linked = "counts", True
+    lengths = (0.5, 1.0, 2.0)  # of log means
     rounding = 24.0
 
     def __init__(
