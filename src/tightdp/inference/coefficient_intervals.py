@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from tightdp.data.blocks import one_blas_thread
 from tightdp.errors import FloatArray, check_probability
 from tightdp.inference.uneven_errors import (
+    LEAST_SIGMA,
     CandidateLines,
     ErrorScales,
     ErrorSizes,
@@ -46,8 +47,8 @@ from tightdp.inference.uneven_errors import (
     bounded_scales,
     known_scales,
     largest_sizes,
+    least_scales,
     root_bounds,
-    shorter,
 )
 from tightdp.randomness import RandomSource
 
@@ -59,6 +60,7 @@ _ENOUGH = 0.2  # of a batch; below it impossible candidates are repaired, not dr
 _SMALL = 8  # rows of matrices that are factored side by side
 _ERRORS = 4  # pairs +- of sampling errors for every candidate
 _LIKELY = 0.9  # of the candidates' variances of the target; what explains more cannot be
+_ROUNDING, _TINY = 1e-9, 1e-300  # of weights, and of what is divided by
 _ROOM = 1.2  # where the released moments are mostly noise; the coverage page has what was measured
 
 
@@ -299,7 +301,8 @@ def _solve(
         if not fits.all():
             parts, explained, slopes = parts.only(fits), explained[fits], slopes[fits]
             inverse, carried = inverse[fits], carried[fits]
-    sigma = np.sqrt(np.maximum(parts.total - explained, 0.0))
+    # more than 0: what is known of errors scales it up
+    sigma = np.sqrt(np.maximum(parts.total - explained, LEAST_SIGMA**2))
     size, width = slopes.shape
     half = rng.normal((size, width + 1, _ERRORS)) * (sigma / np.sqrt(rows))[:, None, None]
     error = np.concatenate([half, -half], axis=2)
@@ -379,10 +382,14 @@ def _uneven(
     if wanted.combined is not None:
         mean = -lines.centre if wanted.shift is None else 0 * lines.centre
         own = affine_influences(weights, mean, inverse, lines.centre)
-    roots = root_bounds(wanted.sizes, lines, own, rng)
+    roots, told = root_bounds(wanted.sizes, lines, own, rng)
     if wanted.combined is not None:  # a sum moves no more than its terms together
-        roots = roots @ np.abs(wanted.combined @ np.linalg.pinv(weights)).T
-    return shorter(scales, known_scales(influences, spread, lines, rows, roots))
+        terms = np.abs(wanted.combined @ np.linalg.pinv(weights))
+        terms[terms < _ROUNDING * terms.max(axis=1, keepdims=True)] = 0.0
+        roots, told = roots @ terms.T, np.logical_or(terms == 0, told).all(axis=1)
+    even = np.maximum(spread * lines.sigma[:, None], _TINY)
+    known = known_scales(influences, even, lines, rows, roots)
+    return least_scales(scales, known, even, told)
 
 
 def _bare(parts: _Covariances, slopes: FloatArray, shift: FloatArray | None) -> FloatArray:
