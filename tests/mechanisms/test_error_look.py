@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,13 @@ import tightdp as tdp
 from tightdp.data.error_squares import ErrorSquares
 from tightdp.data.one_pass import blocks
 from tightdp.errors import TightdpError
-from tightdp.inference.uneven_errors import CandidateLines, ErrorSizes, root_bounds
+from tightdp.inference.uneven_errors import (
+    CandidateLines,
+    ErrorScales,
+    ErrorSizes,
+    least_scales,
+    root_bounds,
+)
 from tightdp.mechanisms.error_look import ErrorLook
 from tightdp.mechanisms.least_squares import LeastSquares
 from tightdp.randomness import SeededSource
@@ -138,7 +145,8 @@ def test_the_bound_on_what_errors_do_is_one(seed):
             np.array([np.sqrt((residual**2).mean())]),
             np.array([np.abs(residual).max()]),
         )
-        bound = root_bounds(known, lines, true[None], SeededSource(1))[0]
+        (bound,), told = root_bounds(known, lines, true[None], SeededSource(1))
+        assert told.all()
         assert (bound >= exact * (1 - 1e-9)).all()
         if away == 0:
             assert bound == pytest.approx(exact, rel=1e-6)
@@ -167,6 +175,46 @@ def test_intervals_are_shorter_and_hold(seed):
     assert np.mean(length[0.1]) < 0.6 * np.mean(length[None])
     assert np.mean(held[0.1]) > 0.93
     assert np.mean(held["equal"]) < 0.9
+
+
+def test_errors_that_noise_hides_are_not_taken_for_none(seed):
+    """One row in a hundred has all influence on a slope, and all errors: what errors do is ten
+    times as much as if they had equal variance, and is half hidden by the noise of its square.
+
+    The mean square of errors is hidden, too: what bounds made of it left out one slope in eight.
+    """
+    rng = np.random.default_rng(seed)
+    schema = tdp.Schema(dict.fromkeys(["x", "y"], tdp.Interval(-1, 1)), rows=5_000)
+    line = LeastSquares(schema, ["x"], "y", epsilon=20, interval_share=0.1)
+    held = 0
+    for k in range(80):
+        far = rng.random(5_000) < 0.01
+        x = np.where(far, rng.choice([-1, 1], 5_000), rng.normal(0, 0.03, 5_000))
+        y = 0.1 + 0.3 * x + 0.4 * far * rng.choice([-1, 1], 5_000)
+        fit = line.fit(line.release({"x": x, "y": y}, rng=1000 * seed + k))
+        low, high = fit.intervals(0.05)[1]
+        held += low <= 0.3 <= high
+    assert held >= 73  # 78 on average: three standard errors
+
+
+def test_a_square_below_zero_says_no_more_than_zero():
+    known = ErrorSizes(
+        np.eye(2), np.zeros(2), np.array([-5.0, 9.0]), lambda count, rng: np.ones((count, 2))
+    )
+    roots, told = known.roots(3, SeededSource(1))
+    assert roots == pytest.approx(np.sqrt([[1.0, 10.0]] * 3))
+    assert told.tolist() == [False, True]
+    assert known.roots(0, SeededSource(1))[0].shape == (0, 2)  # no candidate was left
+
+
+def test_what_is_told_counts_where_a_candidate_leaves_no_errors():
+    """All candidates of a sum take one of the two: not each the less of its noise."""
+    even = np.array([[1e-12], [2.0]])  # as the first candidate has it, there are no errors
+    bounded = ErrorScales(np.full((2, 1), 3.0), np.full((2, 1), 50.0))
+    known = ErrorScales(5 / even, np.full((2, 1), 50.0))
+    for told, size in ((True, [5, 5]), (False, [3e-12, 6])):
+        found = least_scales(bounded, known, even, np.array([told]))
+        assert (found.factor * even)[:, 0] == pytest.approx(size, abs=1e-15)
 
 
 def test_sums_of_coefficients_have_errors_of_their_own():
@@ -212,6 +260,20 @@ def test_a_ledger_gives_the_same_release_back(tmp_path):
 def test_what_has_no_look_at_errors_is_refused(schema, options):
     with pytest.raises(TightdpError):
         LeastSquares(schema, NAMES, "y", **({"epsilon": 1, "interval_share": 0.1} | options))
+
+
+@pytest.mark.parametrize("share", [1e-13, 1 - 1e-13, Fraction(1, 10**30)])
+def test_too_small_a_part_is_said_of_the_share(share):
+    with pytest.raises(TightdpError, match="interval_share"):
+        LeastSquares(facts(50), NAMES, "y", epsilon=1, interval_share=share)
+
+
+@pytest.mark.parametrize("options", [{"interval_share": 0.1}, {"stages": 2}])
+def test_columns_may_be_called_as_they_like(options):
+    """As without another look: the names of its numbers are told apart."""
+    for names in (["1", "z"], ["intercept", "z"]):
+        schema = tdp.Schema(dict.fromkeys([*names, "y"], tdp.Interval(-1, 1)), rows=5)
+        assert LeastSquares(schema, names, "y", epsilon=1, **options).source.names
 
 
 def test_many_coefficients_are_refused():
@@ -270,6 +332,9 @@ def test_a_fitted_regression_says_it():
     short, long = (np.ptp(m.conf_int(), axis=1) for m in (model, plain))
     assert (short < long).all()
     assert model.test({"a": 1, "b": -1}).p_value < 0.01
+    again = pickle.loads(pickle.dumps(model))
+    assert (again.conf_int() == model.conf_int()).all()
+    assert again.test("a").p_value == model.test("a").p_value
     ridge = tdp.Ridge(
         alpha=10.0, epsilon=8, bounds=facts(20_000), interval_share=0.1, random_state=1
     )

@@ -53,6 +53,8 @@ _SMALL = 8  # rows of matrices that are factored side by side
 _ERRORS = 4  # pairs +- of sampling errors for every candidate
 _LIKELY = 0.9  # of the candidates' variances of the target; what explains more cannot be
 LEAST_FREEDOM = 4.0  # of the tails of sampling errors
+_LEAST_SIGMA = 1e-12  # of errors: what they are scaled up by stays finite
+_ROUNDING, _TINY = 1e-9, 1e-300  # of weights, and of what is divided by
 _ROOM = 1.2  # where the released moments are mostly noise; the coverage page has what was measured
 
 
@@ -293,7 +295,8 @@ def _solve(
         if not fits.all():
             parts, explained, slopes = parts.only(fits), explained[fits], slopes[fits]
             inverse, carried = inverse[fits], carried[fits]
-    sigma = np.sqrt(np.maximum(parts.total - explained, 0.0))
+    # more than 0: what is known of errors scales it up
+    sigma = np.sqrt(np.maximum(parts.total - explained, _LEAST_SIGMA**2))
     size, width = slopes.shape
     half = rng.normal((size, width + 1, _ERRORS)) * (sigma / np.sqrt(rows))[:, None, None]
     error = np.concatenate([half, -half], axis=2)
@@ -364,20 +367,28 @@ def _uneven(
     """The sampling errors of sums over those of equal variance: the least that is known to hold."""
     parts, slopes, shift = found.parts, found.slopes, wanted.shift
     largest = _largest_error(parts, slopes)
-    ceiling = largest / np.maximum(found.sigma, 1e-12)
-    scales = bounded_scales(influences, found.spread, ceiling, rows)
+    scales = bounded_scales(influences, found.spread, largest / found.sigma, rows)
     if wanted.sizes is None:
         return scales
-    from tightdp.inference.uneven_errors import CandidateLines, known_scales, root_bounds, shorter
+    from tightdp.inference.uneven_errors import (
+        CandidateLines,
+        known_scales,
+        least_scales,
+        root_bounds,
+    )
 
     level = parts.level if shift is None else np.full(len(slopes), -float(shift[-1]))
     lines = CandidateLines(parts.C, parts.middle, level, slopes, found.sigma, largest)
     plain = coefficient_weights(wanted.origin, intercept=shift is None)
     own = affine_influences(plain, parts.mean, found.inverse, parts.middle)
+    roots, told = root_bounds(wanted.sizes, lines, own, rng)
     # a sum moves no more than its terms together
     terms = np.abs(weights @ np.linalg.pinv(plain))
-    roots = root_bounds(wanted.sizes, lines, own, rng) @ terms.T
-    return shorter(scales, known_scales(influences, found.spread, lines, rows, roots))
+    terms[terms < _ROUNDING * terms.max(axis=1, keepdims=True)] = 0.0
+    roots, told = roots @ terms.T, np.logical_or(terms == 0, told).all(axis=1)
+    even = np.maximum(found.spread * found.sigma[:, None], _TINY)
+    known = known_scales(influences, even, lines, rows, roots)
+    return least_scales(scales, known, even, told)
 
 
 def _largest_error(parts: _Covariances, slopes: FloatArray) -> FloatArray:
@@ -443,7 +454,7 @@ def bounded_scales(
     The largest influence over the root of its mean square, ``spread``, or the largest error over
     its root mean square, ``ceiling``, whichever is less.
     """
-    scale = largest_sizes(influences) / np.maximum(spread, 1e-300)
+    scale = largest_sizes(influences) / np.maximum(spread, _TINY)
     factor = np.maximum(np.minimum(scale, ceiling[:, None]), 1.0)
     return ErrorScales(factor, rows / factor**2 - influences.shape[-1])
 

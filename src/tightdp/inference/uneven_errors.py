@@ -21,12 +21,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tightdp.errors import FloatArray
 from tightdp.inference.coefficient_intervals import LEAST_FREEDOM, ErrorScales, largest_sizes
 from tightdp.randomness import RandomSource
 
 _TINY = 1e-300
+_TOLD = 2.0  # standard deviations of its noise, in a released square that says something
 _LONGER = 1.6  # over the degrees of freedom: by how much tails of t are longer, about
 
 
@@ -35,11 +37,19 @@ def _length(scales: ErrorScales) -> FloatArray:
     return scales.factor * (1 + _LONGER / np.maximum(scales.freedom, LEAST_FREEDOM))
 
 
-def shorter(one: ErrorScales, other: ErrorScales) -> ErrorScales:
-    """Of two that hold the one with the shorter interval, candidate by candidate."""
-    first = _length(one) <= _length(other)
+def least_scales(
+    bounded: ErrorScales, known: ErrorScales, even: FloatArray, told: NDArray[np.bool_]
+) -> ErrorScales:
+    """What is known where the release has ``told`` it, else what makes shorter intervals.
+
+    For all candidates of a sum together, shape (sums,): if each took the less of two numbers that
+    have noise, most would take one that is too small. ``even`` is what both scale up.
+    """
+    sizes = [np.square(_length(each) * even).sum(axis=0) for each in (bounded, known)]
+    taken = told | (sizes[1] <= sizes[0])
     return ErrorScales(
-        np.where(first, one.factor, other.factor), np.where(first, one.freedom, other.freedom)
+        np.where(taken, known.factor, bounded.factor),
+        np.where(taken, known.freedom, bounded.freedom),
     )
 
 
@@ -64,10 +74,16 @@ class ErrorSizes:
     squares: FloatArray
     draw: Callable[[int, RandomSource], FloatArray]
 
-    def roots(self, count: int, rng: RandomSource) -> FloatArray:
-        """Root mean squares that the released ones can be, as large as the noise allows."""
+    def roots(self, count: int, rng: RandomSource) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Root mean squares that the released ones can be, as large as the noise allows.
+
+        And which are told, rather than the noise. A square below 0 says no more than 0: else
+        candidates with little noise would have no errors, just where the noise has hidden them.
+        """
         noise = np.abs(self.draw(count, rng))
-        return np.asarray(np.sqrt(np.clip(self.squares + noise, 0.0, None)))
+        size = np.sqrt(np.square(noise).sum(axis=0) / max(count, 1))  # no candidate may be left
+        told = self.squares > _TOLD * size
+        return np.sqrt(np.maximum(self.squares, 0.0) + noise), told
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,10 +131,11 @@ class CandidateLines:
 
 def root_bounds(
     known: ErrorSizes, lines: CandidateLines, influences: FloatArray, rng: RandomSource
-) -> FloatArray:
+) -> tuple[FloatArray, NDArray[np.bool_]]:
     """At most so large are the roots of :math:`E u^2 e^2`, shape (candidates, sums).
 
-    ``influences`` are those of the candidates, as affine functions of d.
+    And of which sums the release has told them. ``influences`` are those of the candidates, as
+    affine functions of d.
     """
     fixed = np.broadcast_to(known.influences, influences.shape)
     size = np.maximum(lines.product(fixed, fixed), _TINY)
@@ -126,10 +143,11 @@ def root_bounds(
     fixed = multiple[..., None] * fixed
     away = known.line - np.column_stack([lines.intercept(), lines.slopes])
     residuals = (lines.root_mean_square(away[:, None, :]), largest_sizes(away)[:, None])
-    released = np.abs(multiple) * known.roots(len(influences), rng)
+    roots, told = known.roots(len(influences), rng)
+    released = np.abs(multiple) * roots
     errors = (lines.sigma[:, None], lines.largest[:, None])
     rest = _product(lines, influences - fixed, errors) + _product(lines, fixed, residuals)
-    return np.asarray(released + rest)
+    return np.asarray(released + rest), told
 
 
 def _product(
@@ -144,15 +162,13 @@ def _product(
 
 
 def known_scales(
-    influences: FloatArray, spread: FloatArray, lines: CandidateLines, rows: int, roots: FloatArray
+    influences: FloatArray, even: FloatArray, lines: CandidateLines, rows: int, roots: FloatArray
 ) -> ErrorScales:
     """What is known of the errors, ``roots`` of their mean squares, allows.
 
-    No row can have more than the largest influence times the largest error: so many at least carry
-    the sum of squares.
+    ``even`` are those roots if errors have equal variance. No row can have more than the largest
+    influence times the largest error: so many at least carry the sum of squares.
     """
-    even = spread * np.maximum(lines.sigma[:, None], 1e-12)
-    even = np.maximum(even, _TINY)
     most = largest_sizes(influences) * lines.largest[:, None]
     carrying = rows * (roots / np.maximum(most, _TINY)) ** 2
     return ErrorScales(np.maximum(roots / even, 1.0), carrying - influences.shape[-1])

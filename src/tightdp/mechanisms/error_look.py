@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,12 +13,12 @@ from tightdp.accepted import Number
 from tightdp.data.error_squares import ErrorSquares
 from tightdp.data.one_pass import KeptRows
 from tightdp.data.statistics import distinct
-from tightdp.errors import FloatArray, amount_within, check_flag, check_most, check_within
+from tightdp.errors import FloatArray, amount_within, check_flag, check_most, check_within, fail
 from tightdp.inference.coefficient_intervals import coefficient_weights
 from tightdp.inference.uneven_errors import ErrorSizes
 from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.mechanisms.repeated_looks import RepeatedLooks
-from tightdp.privacy import check_epsilon
+from tightdp.privacy import EPSILON_FLOOR, check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import Release
 from tightdp.schema import Schema
@@ -105,7 +106,12 @@ class ErrorLook(RepeatedLooks):
     ) -> None:
         self.epsilon = check_epsilon(epsilon)
         self.share = amount_within("interval_share", share, "(0, 1)")
-        spent = check_epsilon(self.epsilon * self.share)
+        spent = self.epsilon * self.share
+        if min(spent, self.epsilon - spent) < EPSILON_FLOOR:
+            fail(
+                "`interval_share` must leave both looks 2**-40 of epsilon at least: take one "
+                "closer to 1/2, or a larger `epsilon`."
+            )
         roles = (schema, features, target)
         self._look_first(roles, noise, self.epsilon - spent, "interval_share")
         self.fit_intercept = check_flag("fit_intercept", fit_intercept)
@@ -118,7 +124,7 @@ class ErrorLook(RepeatedLooks):
             squares = squares.with_influences(squares.line, squares.influences[1:].tolist())
         part = Part("squares", squares.ball("squares"), Fraction(1))
         self.second = SplitMechanism(squares, [part], epsilon=spent)  # [P3]
-        columns = ("1", *self.design.design)
+        columns = self.design.names  # a column may be called "1": the constant is the intercept's
         self.names = distinct(
             (
                 *self.statistic.names,
@@ -184,11 +190,11 @@ class ErrorLook(RepeatedLooks):
         line, influences, sums = np.split(release.value[known:], [columns, columns * (1 + many)])
         largest = (1 + np.abs(line).sum()) ** 2  # of a squared residual
         squares = (sums / self.schema.rows + 1) / 2 * largest
-
-        def noise(count: int, rng: RandomSource) -> FloatArray:
-            return self.second.simulate(count, rng=rng) * (largest / self.schema.rows / 2)
-
+        noise = partial(self._simulated, scale=largest / self.schema.rows / 2)  # can be pickled
         return ErrorSizes(influences.reshape(many, columns), line, squares, noise)
+
+    def _simulated(self, count: int, rng: RandomSource, *, scale: float) -> FloatArray:
+        return self.second.simulate(count, rng=rng) * scale
 
     def _looked(
         self, kept: KeptRows, noisy: list[int], others: list[list[int]]

@@ -119,7 +119,7 @@ class TwoLooks(RepeatedLooks):
         self.watch = SplitMechanism(  # [P3]
             moved, [Part("moved", moved.ball("target"), Fraction(1))], epsilon=watch
         )
-        coefficients = ("intercept", *self.statistic.design)
+        coefficients = self.statistic.layout.names  # of which none has the name of another
         self.names = (
             *self.statistic.names,
             "first reach: moved",
