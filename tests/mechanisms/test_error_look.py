@@ -12,6 +12,7 @@ import tightdp as tdp
 from tightdp.data.error_squares import ErrorSquares
 from tightdp.data.one_pass import blocks
 from tightdp.errors import TightdpError
+from tightdp.inference.coefficient_intervals import affine_influences, coefficient_weights
 from tightdp.inference.uneven_errors import (
     CandidateLines,
     ErrorScales,
@@ -152,6 +153,45 @@ def test_the_bound_on_what_errors_do_is_one(seed):
             assert bound == pytest.approx(exact, rel=1e-6)
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+def test_the_bound_on_what_errors_do_is_one_wherever_columns_lie(seed, intercept):
+    """Off centre, flags of few rows, with a penalty, and about a public point."""
+    rng = np.random.default_rng(seed)
+    for _ in range(100):
+        X = np.clip(rng.uniform(-0.9, 0.9, 2) + rng.normal(0, 0.1, (60, 2)), -1, 1)
+        if rng.integers(2):
+            X[:, 0] = np.where(np.arange(60) < rng.integers(1, 4), 1.0, -1.0)
+        e = rng.normal(0, 0.3, 60) * np.abs(X[:, 0] - X[:, 1]) ** rng.integers(0, 4)
+        y = np.clip(rng.uniform(-0.5, 0.5) + X @ rng.normal(0, 0.5, 2) + e, -1, 1)
+        D, origin = np.column_stack([np.ones(60), X]), rng.uniform(-1.5, 1.5, 3)
+        centre, level = (-X.mean(axis=0), y.mean()) if intercept else (-origin[:2], origin[2])
+        mean = X.mean(axis=0) if intercept else np.zeros(2)
+        C = (X + centre).T @ (X + centre) / 60
+        inverse = np.linalg.inv(C + np.diag(rng.choice([0.0, 0.01, 1.0], 2)))
+        slopes = inverse @ (X + centre).T @ (y - level) / 60
+        left = y - level - (X + centre) @ slopes
+        weights = coefficient_weights(origin[:2], intercept=intercept)
+        own = affine_influences(weights, mean, inverse, centre)
+        away = rng.choice([0.0, 0.1, 1.0])
+        public = own * (1 + away * rng.normal(size=own.shape)) * rng.uniform(0.001, 2)
+        line = np.append(level + centre @ slopes, slopes) + away * rng.normal(0, 0.3, 3)
+        squares = ((D @ public.T) ** 2 * (y - D @ line)[:, None] ** 2).mean(axis=0)
+        known = ErrorSizes(
+            public, line, squares, lambda count, rng: np.zeros((count, 2 + intercept))
+        )
+        lines = CandidateLines(
+            C[None],
+            centre[None],
+            np.array([level]),
+            slopes[None],
+            np.array([np.sqrt((left**2).mean())]),
+            np.array([np.abs(left).max()]),
+        )
+        exact = np.sqrt(((D @ own.T) ** 2 * left[:, None] ** 2).mean(axis=0))
+        (bound,), _ = root_bounds(known, lines, own[None], SeededSource(1))
+        assert (bound >= exact * (1 - 1e-9)).all()
+
+
 def test_intervals_are_shorter_and_hold(seed):
     """Of errors that are large where the influence is; equal variance, which is false, holds less.
 
@@ -215,6 +255,21 @@ def test_what_is_told_counts_where_a_candidate_leaves_no_errors():
     for told, size in ((True, [5, 5]), (False, [3e-12, 6])):
         found = least_scales(bounded, known, even, np.array([told]))
         assert (found.factor * even)[:, 0] == pytest.approx(size, abs=1e-15)
+
+
+def test_few_rows_that_carry_the_errors_lengthen_the_interval_of_the_intercept():
+    """Eight rows do, all upwards. All influences on it are of one size, which does not tell that.
+
+    With the tails of as many rows as there are, 0.89 of 200 intervals held, as the probabilities of
+    Poisson say; with those of t for so few, 0.95.
+    """
+    n, size = 40_000, 1.2
+    x = np.linspace(-1, 1, n)
+    rows = {"a": x, "y": -0.3 + 0.2 * x + size * (np.arange(n) % 5_000 == 77)}
+    schema = tdp.Schema(dict.fromkeys(rows, tdp.Interval(-1, 1)), rows=n)
+    line = LeastSquares(schema, ["a"], "y", epsilon=200, interval_share=0.1)
+    half = np.ptp(line.fit(line.release(rows, rng=1)).intervals(0.05)[0]) / 2
+    assert 2.5 < half / (size * np.sqrt(8) / n) < 3.2  # normal: 1.96, t of four degrees: 2.78
 
 
 def test_sums_of_coefficients_have_errors_of_their_own():
