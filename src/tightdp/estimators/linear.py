@@ -152,9 +152,9 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
         Privacy noise and sampling error count together, see
         :mod:`~tightdp.inference.coefficient_intervals`. They are centred where the noise is, not at
         the shrunk ``coef_``, reach to it where it would lie outside, and cost nothing. The
-        population is that of rows moved to their bounds. They need at least five rows of every
-        kind that matters: a level that two rows have, and errors that two rows carry, are not
-        covered.
+        population is that of rows moved to their bounds. They need rows enough of every kind that
+        matters: a level that two rows have, and errors that two rows carry, are not covered, and
+        errors that fewer than some twenty rows carry may be missed in up to a tenth of tables.
 
         Parameters
         ----------
