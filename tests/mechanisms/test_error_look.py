@@ -394,3 +394,19 @@ def test_a_fitted_regression_says_it():
         alpha=10.0, epsilon=8, bounds=facts(20_000), interval_share=0.1, random_state=1
     )
     assert np.isfinite(ridge.fit(rows, "y").conf_int()).all()
+
+
+def test_a_summary_says_when_a_share_would_help():
+    """Where the bound on the sampling error makes the most of the intervals, and it can be had."""
+    rows = table(20_000, 9)
+
+    def summary(epsilon: float, schema: tdp.Schema, **options) -> str:
+        model = tdp.LinearRegression(epsilon=epsilon, bounds=schema, random_state=1, **options)
+        return str(model.fit(rows, "y").summary())
+
+    said = "`interval_share=0.1` buys it"
+    assert said in summary(16, facts(20_000))
+    assert said not in summary(1 / 16, facts(20_000))  # noise is all that counts
+    assert said not in summary(16, facts(20_000), interval_share=0.1)
+    assert said not in summary(16, facts(20_000), stages=2)
+    assert said not in summary(16, facts(20_000, neighbors="add-remove"))

@@ -27,7 +27,8 @@ from tightdp.shaping.moment_noise import Part
 if TYPE_CHECKING:
     from tightdp.data.design_matrix import DesignMatrix
 
-_MOST_COEFFICIENTS = 64  # influences of all columns on all of them are released
+MOST_INFLUENCED = 64
+"""Coefficients: the influences of all columns on all of them are released."""
 
 
 class ErrorLook(RepeatedLooks):
@@ -118,7 +119,7 @@ class ErrorLook(RepeatedLooks):
         self.alpha = check_within("alpha", alpha, "[0, inf)")
         coefficients = self.design.names if self.fit_intercept else self.design.design
         remedy = "leave `interval_share` out, or choose fewer features, or levels"
-        check_most("features", len(coefficients), _MOST_COEFFICIENTS, "coefficients", remedy)
+        check_most("features", len(coefficients), MOST_INFLUENCED, "coefficients", remedy)
         squares = ErrorSquares(*roles)
         if not self.fit_intercept:
             squares = squares.with_influences(squares.line, squares.influences[1:].tolist())

@@ -230,6 +230,16 @@ class LeastSquares(Reading):
             alpha=self.alpha,
         )
 
+    def may_look_at_errors(self) -> bool:
+        """Whether an ``interval_share`` could be stated, and was not."""
+        from tightdp.mechanisms.error_look import MOST_INFLUENCED
+        from tightdp.mechanisms.repeated_looks import MOST_KEPT, single_rows
+
+        cells = self.schema.rows * len(self.statistic.columns)
+        small = len(self.names) <= MOST_INFLUENCED and cells <= MOST_KEPT
+        plain = self.looks is None and self.errors is None and self.post == "shrink"
+        return plain and small and single_rows(self.schema)
+
     @property
     def source(self) -> SplitMechanism | TwoLooks | ErrorLook:
         return self.looks or self.errors or self.moments

@@ -149,9 +149,13 @@ class RepeatedLooks(Mechanism):
         return self.prepare(rng, confidence)(frame, progress)
 
 
+def single_rows(schema: Schema) -> bool:
+    """Whether rows are of a public number, one of each person: later looks are made for these."""
+    return schema.rows_known and schema.rows_per_person == 1 and not schema.persons_alike
+
+
 def _check_rows(schema: Schema, columns: int, asked: str) -> None:
-    """Later looks are made for rows of a public number, one of each person."""
-    if not schema.rows_known or schema.rows_per_person > 1 or schema.persons_alike:
+    if not single_rows(schema):
         fail(
             f"`{asked}` needs a public number of rows, and one row of every person: leave it out, "
             "or state replace-one neighbours and rows_per_person=1, without missing='drop'."
