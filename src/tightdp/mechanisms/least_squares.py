@@ -10,7 +10,6 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy  # scipy.special is loaded at its first use: importing it is slow
 from numpy.typing import NDArray
 
 from tightdp.accepted import Number, TableLike
@@ -43,12 +42,12 @@ from tightdp.inference.coefficient_intervals import (
     simultaneous_intervals,
 )
 from tightdp.inference.coefficient_tests import p_value
-from tightdp.inference.expected_errors import Spread, coefficient_covariance
+from tightdp.inference.expected_errors import Spread
 from tightdp.inference.moment_solver import NoisyMoments, SecondLook
-from tightdp.mechanisms.mechanism import Finish, Mechanism, Reading
-from tightdp.mechanisms.simulated_previews import simulated_preview
+from tightdp.mechanisms.line_preview import PreviewedLine
+from tightdp.mechanisms.mechanism import Finish, Mechanism
 from tightdp.person_means import shared_weights
-from tightdp.preview import Preview, of_rows
+from tightdp.preview import Preview
 from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomLike, RandomSource, SeededSource, source
 from tightdp.release import Draft, Known, Release
@@ -65,14 +64,11 @@ if TYPE_CHECKING:
 
 POSTS = ("shrink", "none", "published")
 ASSUMPTIONS = ("equal variance",)
-PREVIEWED_ROWS = "features that fill their bounds evenly, not correlated"
 
-_NARROW = 1 / 5  # of their bounds, which features of real tables often fill
-_CORRELATED = 0.8
 _LARGEST_RIDGE = 1e15  # beside moments of at most 1: coefficients are lost to rounding
 
 
-class LeastSquares(Reading):
+class LeastSquares(PreviewedLine):
     r"""Releases the noisy moments of a regression, and reads coefficients and intervals off them.
 
     **Privacy.**
@@ -272,89 +268,10 @@ class LeastSquares(Reading):
             covers="population",
         )
 
-    def preview(self, confidence: float = 0.95) -> Preview:
-        """Noise on the coefficients, for features that fill their bounds evenly, not correlated.
-
-        It says how much more there is where they fill a fifth of their bounds, and where they are
-        correlated, too; or it is for what was stated of them. Of two stages releases are simulated,
-        on rows whose target fills its bounds evenly, too.
-        """
-        if self.looks is not None:  # what the second look costs depends on the residuals
-            return simulated_preview(self, self.schema, check_confidence(confidence), _named)
-        level, stated = check_confidence(confidence), self._stated()
-        std = self.expected_std(spread=stated[0], correlation=stated[1])
-        std = std if self.fit_intercept else std[1:]
-        # a coefficient sums many noisy moments: nearly normal; Bonferroni makes it simultaneous
-        half = float(scipy.special.ndtri(1 - (1 - level) / (2 * len(std)))) * std
-        said = f"{self._assumed(std)}; shrinkage not counted; noise: {self.bodies}"
-        assumes = of_rows(self.schema, said)
-        first = self.moments.epsilon / self.epsilon
-        shares = {part.name: part.share * first for part in self.moments.parts}
-        shares |= {} if self.errors is None else {"intervals": self.errors.share}
-        told = ", ".join(f"{name} {float(share):.0%}" for name, share in shares.items())
-        noise = f"shares of epsilon: {told}"
-        return Preview(self.names, std, half, level, self.guarantee(), noise, assumes)
-
-    def _stated(self) -> tuple[Spread, float]:
-        """The spread and the correlation that were stated, or even columns."""
-        return (1.0 if self.spread is None else self.spread), self.correlation or 0.0
-
-    def _assumed(self, std: FloatArray) -> str:
-        """For which rows the preview is, and how much noise there is for others."""
-        if self.spread is not None or self.correlation is not None:
-            spread, correlation = self._stated()
-            each = spread if isinstance(spread, Mapping) else {"numeric features": spread}
-            fill = ", ".join(f"{name} {share:.0%}" for name, share in each.items())
-            return f"features that fill as much of their bounds as stated ({fill}), correlated " + (
-                f"{correlation:g}"
-            )
-        narrow, both = (
-            float((found[-len(std) :] / np.maximum(std, np.finfo(float).tiny)).max())
-            for found in (
-                self.expected_std(spread=_NARROW),
-                self.expected_std(spread=_NARROW, correlation=_CORRELATED),
-            )
-        )
-        more = f"if numeric ones fill a fifth of them, up to {narrow:.3g} times as much"
-        also = f", and {both:.3g} times if also correlated {_CORRELATED:g}" if both > narrow else ""
-        return f"{PREVIEWED_ROWS}; {more}{also}"
-
-    def expected_std(self, *, spread: Spread = 1.0, correlation: float = 0.0) -> FloatArray:
-        """Standard deviations to expect of the noise on intercept and slopes, in user units."""
-        return np.sqrt(np.diag(self.expected_covariance(spread=spread, correlation=correlation)))
-
-    def expected_covariance(self, *, spread: Spread = 1.0, correlation: float = 0.0) -> FloatArray:
-        """The covariance to expect of the noise on intercept and slopes, in user units.
-
-        For numeric features that fill the middle of their bounds evenly, a share ``spread`` of it,
-        and have one correlation. Not of two stages, whose noise depends on the residuals:
-        :meth:`preview` simulates it.
-        """
-        if self.looks is not None:
-            fail("The noise of two stages depends on the residuals: `preview` simulates it.")
-        moments = self.statistic
-        scaled = coefficient_covariance(
-            moments,
-            self.moments.covariance / self.schema.rows**2,
-            length=LENGTH,
-            shift=None if self.fit_intercept else -self.design.origin,
-            spread=spread,
-            correlation=correlation,
-        )
-        units = self.design.linear.copy()
-        if not self.fit_intercept:
-            units[0] = 0.0
-        return np.asarray(units @ scaled @ units.T)
-
     def ridge(self, rows: float | None = None) -> FloatArray:
         """The penalty on every scaled coefficient, divided by the number of rows."""
         many = self.schema.rows if rows is None else rows
         return np.asarray(self.alpha / many / self.design.half[:-1] ** 2)
-
-
-def _named(line: LeastSquares, release: Release) -> tuple[tuple[str, ...], FloatArray]:
-    """Coefficients and their names, without intervals."""
-    return line.names, line.fit(release).coefficients[0 if line.fit_intercept else 1 :]
 
 
 def _check_spread(spread: object, features: Sequence[str]) -> Spread | None:
