@@ -9,7 +9,7 @@ from tightdp.errors import fail
 from tightdp.mechanisms.class_regression import ClassPerturbation, several_classes
 from tightdp.mechanisms.count_regression import CountPerturbation
 from tightdp.mechanisms.counts import ClassTables
-from tightdp.mechanisms.least_squares import ASSUMPTIONS, POSTS, LeastSquares
+from tightdp.mechanisms.least_squares import ASSUMPTIONS, METHODS, POSTS, LeastSquares
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
@@ -49,6 +49,9 @@ _LINEAR = {
         "number", "the part of epsilon that buys the size of errors for intervals, say 0.1"
     ),
 }
+_METHOD = Option(
+    "text", "objective: the minimiser of a tilted loss, with less noise", choices=METHODS
+)
 _PERTURBED = {
     "noise": Option("text", "the shape of the noise", choices=("linf", "l1", "l2")),
     "fit_intercept": _INTERCEPT,
@@ -79,7 +82,12 @@ def _logistic(schema: Schema, *, target: str, **given: Any) -> Mechanism:
 
 
 MODELS = (
-    ModelKind("linear_regression", "least squares with intervals", LeastSquares, _LINEAR),
+    ModelKind(
+        "linear_regression",
+        "least squares with intervals",
+        LeastSquares,
+        {**_LINEAR, "method": _METHOD},
+    ),
     ModelKind(
         "ridge",
         "ridge regression with intervals",

@@ -61,6 +61,7 @@ from tightdp.mechanisms.table_tests import (
     KolmogorovTest,
     RankTest,
 )
+from tightdp.mechanisms.tilted_squares import TiltedSquares
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.mechanisms.two_looks import TwoLooks
 from tightdp.mechanisms.vector_part import VectorPart
@@ -375,6 +376,13 @@ MECHANISMS: dict[type, list[Case]] = {
             quick=False,
         ),
     ],
+    TiltedSquares: [
+        Case(
+            "a tilted loss and its residuals",
+            lambda facts: TiltedSquares(facts, ["x", "k"], "y", epsilon=1),
+            ("replace-one",),
+        )
+    ],
     CovarianceMechanism: [
         Case(
             f"covariance, {name}",
@@ -525,6 +533,11 @@ MECHANISMS: dict[type, list[Case]] = {
         Case(
             "least squares with an interval share",
             lambda facts: LeastSquares(facts, ["x"], "y", epsilon=1, interval_share=0.25),
+            ("replace-one",),
+        ),
+        Case(
+            "least squares by a tilted loss",
+            lambda facts: LeastSquares(facts, ["x"], "y", epsilon=1, method="objective"),
             ("replace-one",),
         ),
         Case(

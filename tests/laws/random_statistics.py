@@ -27,8 +27,14 @@ from tightdp.data.class_moments import ClassMoments, GroupMoments
 from tightdp.data.column_moments import SumsAndRows, SumsAndSquares
 from tightdp.data.error_squares import ErrorSquares
 from tightdp.data.histograms import Histogram, JointHistogram
+from tightdp.data.line_errors import LineErrors
 from tightdp.data.one_pass import blocks
-from tightdp.data.regression_moments import MOMENT_KINDS, Moments, RegressionMoments
+from tightdp.data.regression_moments import (
+    MOMENT_KINDS,
+    FeatureMoments,
+    Moments,
+    RegressionMoments,
+)
 from tightdp.data.residual_sums import STEEPEST, MovedSum, ResidualSums
 from tightdp.data.row_facts import CappedSums, Flags
 from tightdp.data.second_moments import LAYOUTS, SecondMoments
@@ -169,6 +175,10 @@ def _moved(rng: Generator, facts: tdp.Schema) -> MovedSum:
     return _along(rng, MovedSum(facts, some(rng, ["a", "b", "j", "k"])[:3], "c"))
 
 
+def _line_errors(rng: Generator, facts: tdp.Schema) -> LineErrors:
+    return _along(rng, LineErrors(facts, some(rng, ["a", "b", "j", "k"])[:3], "c"))
+
+
 def _along(rng: Generator, plain: AnyResiduals) -> AnyResiduals:
     steep = STEEPEST * plain.points
     slopes = rng.integers(-steep, steep + 1, plain.outcome - 1) // (1 << int(rng.integers(6)))
@@ -261,6 +271,10 @@ MAKERS: dict[type[Statistic], Maker] = {
     ResidualSums: _residuals,
     MovedSum: _moved,
     ErrorSquares: _squares,
+    LineErrors: _line_errors,
+    FeatureMoments: lambda rng, facts: FeatureMoments(
+        facts, some(rng, ["a", "b", "j", "k"])[:3], "c"
+    ),
     WeightedMoments: _weighted,
     SecondMoments: _second_moments,
 }
@@ -393,6 +407,9 @@ def residual_entry(statistic: ResidualSums, name: str, row: dict[str, Any]) -> F
     """The residual of the line, clamped and rounded to the grid, times what the name says."""
     points, facts = statistic.points, statistic.schema
     residual = by_name(statistic.target, row, facts) - affine(statistic, statistic.line, row)
+    if name == "squared error":
+        size = math.ceil(abs(residual) * points / statistic.farthest * points)
+        return 2 * Fraction(size, points) ** 2 - 1
     if name == "moved":
         reach, far = (Fraction(z, points) for z in (statistic.reach, statistic.farthest))
         steps = max(abs(residual) - reach, 0) * 2 * points / (far - reach) if far > reach else 0

@@ -405,6 +405,10 @@ class ScaledRows(Roles):
         Targets are codes of levels; numbers in [-1, 1]; of counts, shares of their largest value.
         """
         cells = quantized_matrix(frame, self.schema, self.columns, progress=progress)
+        return self.scaled_cells(cells)
+
+    def scaled_cells(self, cells: Integers) -> tuple[FloatArray, FloatArray]:
+        """The same from quantised rows, features and then the target."""
         unit = 2.0**-self.schema.bits
         scale = np.array([1.0 if size else unit for size in self.design.groups])
         rows = self.design.rows(np.asarray(cells[:, :-1] * scale, dtype=np.float64))

@@ -91,7 +91,7 @@ class ErrorSquares(ResidualSums):
         grid = self.grid(bits)
         design, residual = self._residuals(block, grid)
         # of cells whose grid may be coarser: sizes of at most 1, in units of 1/points
-        size = _upwards(np.abs(residual), self.farthest)
+        size = upwards(np.abs(residual), self.farthest)
         constant, *slopes = self.influences.T
         out = []
         for k in range(len(constant)):
@@ -99,7 +99,7 @@ class ErrorSquares(ResidualSums):
             for slope, column in zip(slopes, design, strict=True):
                 if slope[k]:
                     influence += slope[k] * column
-            moved = _upwards(_upwards(np.abs(influence), self.points) * size, grid.points)
+            moved = upwards(upwards(np.abs(influence), self.points) * size, grid.points)
             out.append(2 * int((moved**2).sum()) - len(size) * grid.points**2)
         return np.array(out, dtype=np.int64)
 
@@ -111,6 +111,6 @@ class ErrorSquares(ResidualSums):
         return np.array([2 * product_rounding([each, each]) for each in size])
 
 
-def _upwards(values: Integers, divisor: int) -> Integers:
+def upwards(values: Integers, divisor: int) -> Integers:
     """Quotients of values that are not negative, rounded upwards."""
     return np.asarray(-np.floor_divide(-values, divisor))

@@ -365,7 +365,12 @@ def quantized_matrix(
            [ 8,  8]])
     """
     parts = [block.matrix(columns) for block in blocks(frame, schema, columns, progress=progress)]
-    return np.concatenate([np.empty((0, len(columns)), dtype=np.int64), *parts])
+    return _stacked(parts, len(columns))
+
+
+def _stacked(parts: Sequence[Integers], width: int) -> Integers:
+    """There may be none, of an empty table."""
+    return np.concatenate([np.empty((0, width), dtype=np.int64), *parts])
 
 
 class KeptRows:
@@ -396,6 +401,10 @@ class KeptRows:
         rows = min(one.block_rows() for one in wanted)  # no sum wraps
         found = blocks(frame, first.schema, first.columns, block_rows=rows, progress=progress)
         self._blocks = list(found)
+
+    def matrix(self, columns: Sequence[str]) -> Integers:
+        """All rows, shape (n, d)."""
+        return _stacked([block.matrix(columns) for block in self._blocks], len(columns))
 
     def sum(self, wanted: IntegerSum) -> list[int]:
         """The sum over all rows."""

@@ -387,6 +387,23 @@ class RegressionMoments(Statistic):
         return free
 
 
+class FeatureMoments(RegressionMoments):
+    """Those of the features alone; the target is read and not summed.
+
+    Examples
+    --------
+    >>> schema = Schema({"a": Interval(0, 1), "b": Interval(0, 1), "y": Interval(-5, 5)}, rows=100)
+    >>> FeatureMoments(schema, ["a", "b"], "y").names
+    ('a', '2*a^2', 'b', 'a*b', '2*b^2')
+    """
+
+    def __init__(self, schema: Schema, features: Sequence[str], target: str) -> None:
+        super().__init__(schema, features, target, square=False)
+
+    def _lay_out(self) -> dict[str, tuple[Group, ...]]:
+        return {"features": super()._lay_out()["features"]}
+
+
 class Moments(RegressionMoments):
     """First and second moments of features and a target, all scaled to [-1, 1].
 

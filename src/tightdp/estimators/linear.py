@@ -43,7 +43,7 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
     Needs: ``bounds`` are public facts, not read off the data.
     Proof: 1. The noisy moments are epsilon-DP by the proof of the mechanism. 2. Coefficients,
     intervals and summaries are functions of them and of public facts.
-    Numerics: ``exact``.
+    Numerics: ``exact``; with ``method="objective"`` ``idealized-numerics``.
     Erratum: Awan and Slavković (2021) calls its body for these moments optimal; it strictly
     contains the hull (see the errata page), and smaller bodies are used here.
 
@@ -83,6 +83,15 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
         and need not count the most that bounds allow. Where rows are so many that the sampling
         error counts they are much shorter, and where noise is all that counts a little longer. For
         up to 64 coefficients, and as for ``stages`` a public number of rows, kept in memory.
+        With ``method="objective"`` the part of epsilon that buys intervals, half of it by default.
+    method : {"moments", "objective"}, optional
+        What the coefficients are made of: "moments", by default, or "objective", the minimiser of a
+        randomly tilted loss (:class:`~tightdp.mechanisms.tilted_squares.TiltedSquares`). It is the
+        tilt of one row's gradient that costs, not all second moments: coefficients then err by half
+        as much in the middle of a grid of settings, and intervals are about as long where epsilon
+        is 1 and more, longer where it is small. Residuals beyond a quarter of the width of the
+        target's bounds count as so large, which intervals for least squares take into account. As
+        for ``stages`` rows are of a public number, one of each person, and are kept in memory.
 
     Attributes
     ----------
@@ -122,6 +131,7 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
     per: str | None = None
     stages: int | None = None
     interval_share: Number | None = None
+    method: str | None = None
 
     _leading: ClassVar[tuple[str, ...]] = ("epsilon", "bounds", "noise")
 

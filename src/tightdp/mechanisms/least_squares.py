@@ -44,6 +44,7 @@ from tightdp.inference.coefficient_intervals import (
 from tightdp.inference.coefficient_tests import p_value
 from tightdp.inference.expected_errors import Spread
 from tightdp.inference.moment_solver import NoisyMoments, SecondLook
+from tightdp.inference.tilted_moments import TiltedLook, TiltedMoments
 from tightdp.mechanisms.line_preview import PreviewedLine
 from tightdp.mechanisms.mechanism import Finish, Mechanism
 from tightdp.person_means import shared_weights
@@ -59,10 +60,12 @@ from tightdp.shaping.reach import upwards
 if TYPE_CHECKING:
     from tightdp.inference.uneven_errors import ErrorSizes
     from tightdp.mechanisms.error_look import ErrorLook
+    from tightdp.mechanisms.tilted_squares import TiltedSquares
     from tightdp.mechanisms.two_looks import TwoLooks
 
 
 POSTS = ("shrink", "none", "published")
+METHODS = ("moments", "objective")
 ASSUMPTIONS = ("equal variance",)
 
 _LARGEST_RIDGE = 1e15  # beside moments of at most 1: coefficients are lost to rounding
@@ -77,10 +80,11 @@ class LeastSquares(PreviewedLine):
     Needs: the bounds of the schema are public facts.
     Proof: 1. The noisy moments are epsilon-DP by the proof of
     :class:`~tightdp.mechanisms.least_squares.SplitMechanism`, with two stages by that of
-    :class:`~tightdp.mechanisms.two_looks.TwoLooks`, and with an interval share by that of
-    :class:`~tightdp.mechanisms.error_look.ErrorLook`. 2. Coefficients and intervals are functions
-    of them and of public facts.
-    Numerics: ``exact``.
+    :class:`~tightdp.mechanisms.two_looks.TwoLooks`, with an interval share by that of
+    :class:`~tightdp.mechanisms.error_look.ErrorLook`, and with the method "objective" what is
+    released is by that of :class:`~tightdp.mechanisms.tilted_squares.TiltedSquares`.
+    2. Coefficients and intervals are functions of them and of public facts.
+    Numerics: ``exact``; with the method "objective" ``idealized-numerics``.
 
     Where the number of rows is private, under add-remove and with ``missing="drop"``, it is one of
     the noisy moments (:class:`~tightdp.data.regression_moments.RegressionMoments`), and what is
@@ -122,7 +126,10 @@ class LeastSquares(PreviewedLine):
     interval_share : float, Fraction or Decimal
         The part of epsilon that buys how far errors move coefficients
         (:class:`~tightdp.mechanisms.error_look.ErrorLook`): intervals are then shorter where rows
-        are many.
+        are many. With ``method="objective"`` the part that buys intervals.
+    method : {"moments", "objective"}, optional
+        With "objective" the minimiser of a tilted loss instead of moments with the target
+        (:class:`~tightdp.mechanisms.tilted_squares.TiltedSquares`).
 
     Examples
     --------
@@ -138,7 +145,7 @@ class LeastSquares(PreviewedLine):
         "Noise is added to the sums of squares and products that the fit needs, in the shape, "
         "and with the split of the budget, that moves the coefficients least."
     )
-    later = ("spread", "correlation", "per", "stages", "interval_share")
+    later = ("spread", "correlation", "per", "stages", "interval_share", "method")
 
     def __init__(
         self,
@@ -157,6 +164,7 @@ class LeastSquares(PreviewedLine):
         per: str | None = None,
         stages: int | None = None,
         interval_share: Number | None = None,
+        method: str | None = None,
     ) -> None:
         alike = per is not None  # most regressions are of rows
         facts = shared_weights(schema, missing, per) if alike else complete_rows(schema, missing)
@@ -169,8 +177,10 @@ class LeastSquares(PreviewedLine):
         self.alpha = check_within("alpha", alpha, "[0, inf)")
         spent, roles = check_epsilon(epsilon), (schema, check_list("features", features), target)
         self.looks = self._second_look(roles, noise, spent, stages)
-        self.errors = self._error_look(roles, noise, spent, interval_share)
-        found = self.looks or self.errors
+        self.tilted = self._tilted_squares(roles, noise, spent, interval_share, method)
+        own = None if self.tilted is not None else interval_share
+        self.errors = self._error_look(roles, noise, spent, own)
+        found = self.looks or self.errors or self.tilted
         if found is None:
             chosen = choose_noise(*roles, noise, spent, square=self.post == "shrink")
             self.statistic, self.bodies = chosen.moments, chosen.words
@@ -226,6 +236,33 @@ class LeastSquares(PreviewedLine):
             alpha=self.alpha,
         )
 
+    def _tilted_squares(
+        self,
+        roles: tuple[Schema, Sequence[str], str],
+        noise: object,
+        spent: Any,
+        share: Any,
+        method: object,
+    ) -> TiltedSquares | None:
+        """The mechanism that tilts a loss, where it was asked for."""
+        if method is None or check_choice("method", method, METHODS) == "moments":
+            return None
+        left = {
+            "noise": noise == "best",
+            "post": self.post == "shrink",
+            "stages": self.looks is None,
+            "alpha": self.alpha == 0,
+            "fit_intercept": self.fit_intercept,
+            "spread": self.spread is None,
+            "correlation": self.correlation is None,
+        }
+        for name, plain in left.items():
+            if not plain:
+                fail(f"`{name}` is for method='moments': leave it out with method='objective'.")
+        from tightdp.mechanisms.tilted_squares import SHARE, TiltedSquares  # which knows noise
+
+        return TiltedSquares(*roles, epsilon=spent, share=SHARE if share is None else share)
+
     def may_look_at_errors(self) -> bool:
         """Whether an ``interval_share`` could be stated, and was not."""
         from tightdp.mechanisms.error_look import MOST_INFLUENCED
@@ -233,12 +270,12 @@ class LeastSquares(PreviewedLine):
 
         cells = self.schema.rows * len(self.statistic.columns)
         small = len(self.names) <= MOST_INFLUENCED and cells <= MOST_KEPT
-        plain = self.looks is None and self.errors is None and self.post == "shrink"
+        plain = self.source is self.moments and self.post == "shrink"
         return plain and small and single_rows(self.schema)
 
     @property
-    def source(self) -> SplitMechanism | TwoLooks | ErrorLook:
-        return self.looks or self.errors or self.moments
+    def source(self) -> SplitMechanism | TwoLooks | ErrorLook | TiltedSquares:
+        return self.looks or self.errors or self.tilted or self.moments
 
     # --- reading it ---------------------------------------------------------------------------
 
@@ -250,7 +287,9 @@ class LeastSquares(PreviewedLine):
         products[0, 0] = 1.0
         look = None if self.looks is None else self.looks.second_look(release)
         sizes = None if self.errors is None else self.errors.sizes(release)
-        return LinearFit(self, products, rows, look, sizes)
+        tilt = None if self.tilted is None else self.tilted.look(release)
+        filled = products if tilt is None else tilt.filled(products)
+        return LinearFit(self, filled, rows, look, sizes, tilt)
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
         """Coefficients, with intervals for those of the population that hold all at once."""
@@ -296,8 +335,9 @@ class LinearFit:
     """A regression computed from released moments and public facts alone.
 
     ``products`` holds the mean products of (1, d, y), scaled, as they were released, ``rows`` the
-    number of rows, if it is a noisy one, ``look`` what a second look at the rows has shown, and
-    ``sizes`` what one at the errors has.
+    number of rows, if it is a noisy one, ``look`` what a second look at the rows has shown,
+    ``sizes`` what one at the errors has, and ``tilt`` of what the products follow, if they were
+    not released themselves.
     """
 
     mechanism: LeastSquares
@@ -305,6 +345,7 @@ class LinearFit:
     rows: float = 0.0
     look: SecondLook | None = None
     sizes: ErrorSizes | None = None
+    tilt: TiltedLook | None = None
     _drawn: dict[str | None, Candidates] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -359,9 +400,15 @@ class LinearFit:
     @property
     def clamped(self) -> str:
         """Which targets the second look has moved, in words; nothing where there was none."""
+        half = float(self.mechanism.design.half[-1])
+        if self.tilt is not None:
+            return (
+                f"residuals beyond {self.tilt.reach * half:.3g} count as so large, and intervals "
+                "count what that can have changed"
+            )
         if self.look is None:
             return ""
-        reach = self.look.reach * float(self.mechanism.design.half[-1])
+        reach = self.look.reach * half
         return (
             f"targets farther than {reach:.3g} from a first line were moved to there, and "
             "intervals count what that can have changed"
@@ -387,6 +434,8 @@ class LinearFit:
         def noise(count: int) -> FloatArray:
             drawn = mechanism.moments.simulate(count, rng=rng)
             first = mechanism.statistic.on_products(drawn, self.products, self.rows)
+            if mechanism.tilted is not None and self.tilt is not None:
+                return noisy.combined_noise(first, mechanism.tilted.simulate(self.tilt, count, rng))
             if mechanism.looks is None or self.look is None:
                 return first
             return noisy.combined_noise(first, mechanism.looks.simulate(self.look, count, rng))
@@ -409,8 +458,10 @@ class LinearFit:
     def _noisy(self) -> NoisyMoments:
         """The released moments with the law of their noise."""
         mechanism = self.mechanism
-        covariance = mechanism.moments.covariance
-        return NoisyMoments(mechanism.statistic, self.products, covariance, self.rows, self.look)
+        known = (mechanism.statistic, self.products, mechanism.moments.covariance, self.rows)
+        if self.tilt is not None:
+            return TiltedMoments(*known, tilt=self.tilt)
+        return NoisyMoments(*known, self.look)
 
     def _seed(self) -> int:
         """Of simulations after the release: the same for a release, another one for the next.

@@ -22,6 +22,7 @@ from tightdp.shaping.moment_noise import LENGTH
 if TYPE_CHECKING:
     from tightdp.mechanisms.error_look import ErrorLook
     from tightdp.mechanisms.least_squares import SplitMechanism
+    from tightdp.mechanisms.tilted_squares import TiltedSquares
     from tightdp.mechanisms.two_looks import TwoLooks
 
 PREVIEWED_ROWS = "features that fill their bounds evenly, not correlated"
@@ -48,6 +49,7 @@ class PreviewedLine(Reading):
     moments: SplitMechanism
     looks: TwoLooks | None
     errors: ErrorLook | None
+    tilted: TiltedSquares | None
 
     def preview(self, confidence: float = 0.95) -> Preview:
         """Noise on the coefficients, for features that fill their bounds evenly, not correlated.
@@ -58,6 +60,8 @@ class PreviewedLine(Reading):
         """
         if self.looks is not None:  # what the second look costs depends on the residuals
             return simulated_preview(self, self.schema, check_confidence(confidence), _named)
+        if self.tilted is not None:
+            return self._tilted_preview(check_confidence(confidence), self.tilted)
         level, stated = check_confidence(confidence), self._stated()
         std = self.expected_std(spread=stated[0], correlation=stated[1])
         std = std if self.fit_intercept else std[1:]
@@ -71,6 +75,18 @@ class PreviewedLine(Reading):
         told = ", ".join(f"{name} {float(share):.0%}" for name, share in shares.items())
         noise = f"shares of epsilon: {told}"
         return Preview(self.names, std, half, level, self.guarantee(), noise, assumes)
+
+    def _tilted_preview(self, level: float, tilted: TiltedSquares) -> Preview:
+        variance, half = tilted.expected(level)
+        noise = f"shares of epsilon: minimiser {float(1 - tilted.share):.0%}, intervals " + (
+            f"{float(tilted.share):.0%}"
+        )
+        assumes = of_rows(
+            self.schema,
+            f"{PREVIEWED_ROWS}, and residuals of less than a quarter of "
+            "the width of the target's bounds",
+        )
+        return Preview(self.names, np.sqrt(variance), half, level, self.guarantee(), noise, assumes)
 
     def _stated(self) -> tuple[Spread, float]:
         """The spread and the correlation that were stated, or even columns."""
@@ -107,8 +123,8 @@ class PreviewedLine(Reading):
         and have one correlation. Not of two stages, whose noise depends on the residuals:
         :meth:`preview` simulates it.
         """
-        if self.looks is not None:
-            fail("The noise of two stages depends on the residuals: `preview` simulates it.")
+        if self.looks is not None or self.tilted is not None:
+            fail("This is for one look at the moments: `preview` says what to expect here.")
         moments = self.statistic
         scaled = coefficient_covariance(
             moments,

@@ -39,11 +39,19 @@ class PublicModel:
         self.rows, self.margin = rows, (signs * rows) @ effect
         self.effect = np.tile(effect, len(mechanism.names) // len(effect))
 
-    def errors(self, confidence: float) -> tuple[FloatArray, FloatArray]:
-        """Variances and simultaneous half-widths of the released parameters, in user units."""
+    def errors(
+        self, confidence: float, *, pulled_back: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
+        """Variances and simultaneous half-widths of the released parameters, in user units.
+
+        With ``pulled_back``, of least squares that are made of them without the pull of the ridge.
+        """
         mechanism, width = self.mechanism, len(self.effect)
-        ridge = (mechanism.calibration.ridge + mechanism.penalty.strength) * np.eye(width)
+        strength = mechanism.calibration.ridge + mechanism.penalty.strength
+        ridge = (0.0 if pulled_back else strength) * np.eye(width)
         hessian = mechanism.stiffness(self.rows, self.margin)
+        if pulled_back:  # of least squares: no residual is clipped
+            hessian = self.rows.T @ self.rows
         stiffness = mechanism.schema.rows / len(self.rows) * hessian + ridge
         last, order = mechanism.linear, mechanism.order
         move = np.zeros((width, width))
@@ -52,7 +60,8 @@ class PublicModel:
         box, rate = LpBall(width, np.inf), float(mechanism.output.rate)
         extra = orders.covariance(box, rate).value
         covariance = move @ noise @ move.T + last @ extra @ last.T / mechanism.resolution**2
-        pull = mechanism.unasked_ridge * np.sqrt(move[:, order] ** 2 @ self.effect**2)
+        pulls = 0.0 if pulled_back else mechanism.unasked_ridge
+        pull = pulls * np.sqrt(move[:, order] ** 2 @ self.effect**2)
         miss = 1 - confidence  # next to all of it for the noise that shrinks with the rows
         radius = orders.concentration_radius(
             mechanism.ball, mechanism.calibration.rate, 1 - 0.999 * miss

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +53,7 @@ class RepeatedLooks(Mechanism):
         """The first look, at the moments; ``asked`` is the parameter that asked for another."""
         schema, features, _ = roles
         self.schema, self.neighbors = check_schema(schema), schema.neighbors
-        _check_rows(schema, 1 + len(features), asked)
+        check_rows(schema, 1 + len(features), asked)
         chosen = choose_noise(*roles, noise, epsilon, square=True)
         self.bodies, self.statistic = chosen.words, chosen.moments
         self.first = SplitMechanism(chosen.moments, chosen.parts, epsilon=epsilon)  # [P1]
@@ -68,9 +69,7 @@ class RepeatedLooks(Mechanism):
         """Of the grid on which public coefficients lie, per unit of a scaled column."""
 
     @abstractmethod
-    def _looked(
-        self, kept: KeptRows, noisy: list[int], others: list[list[int]]
-    ) -> tuple[list[int], int]:
+    def _looked(self, kept: KeptRows, noisy: list[int], others: list[Any]) -> tuple[list[int], int]:
         """All integers of the release, and their resolution.
 
         From the noisy moments, and the noise of every later look, which is added to its sums.
@@ -130,10 +129,7 @@ class RepeatedLooks(Mechanism):
         return [int(t) + z for t, z in zip(exact, noise, strict=True)]
 
     def prepare(self, rng: RandomSource, confidence: float) -> Finish:
-        # before the data are read: its timing tells nothing
-        first, *others = (
-            [int(z) for part in look.noises for z in part.sample(rng=rng)] for look in self.looks
-        )
+        first, *others = self._noises(rng)  # before the data are read: its timing tells nothing
 
         def finish(table: TableLike, progress: bool) -> Draft:
             # one reading: no source can fail, or be another, between the looks
@@ -145,6 +141,12 @@ class RepeatedLooks(Mechanism):
 
         return finish
 
+    def _noises(self, rng: RandomSource) -> list[Any]:
+        """The noise of every look."""
+        return [
+            [int(z) for part in look.noises for z in part.sample(rng=rng)] for look in self.looks
+        ]
+
     def draw(self, frame: TableLike, rng: RandomSource, confidence: float, progress: bool) -> Draft:
         return self.prepare(rng, confidence)(frame, progress)
 
@@ -154,7 +156,7 @@ def single_rows(schema: Schema) -> bool:
     return schema.rows_known and schema.rows_per_person == 1 and not schema.persons_alike
 
 
-def _check_rows(schema: Schema, columns: int, asked: str) -> None:
+def check_rows(schema: Schema, columns: int, asked: str) -> None:
     if not single_rows(schema):
         fail(
             f"`{asked}` needs a public number of rows, and one row of every person: leave it out, "

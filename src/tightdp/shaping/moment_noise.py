@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tightdp.data.regression_moments import MOMENT_KINDS, RegressionMoments, measured
+from tightdp.data.regression_moments import (
+    MOMENT_KINDS,
+    FeatureMoments,
+    RegressionMoments,
+    measured,
+)
 from tightdp.errors import FloatArray, InfeasibleSamplingError, check_choice, fail
 from tightdp.geometry import orders
 from tightdp.geometry.combine import Product, Scaled
@@ -159,9 +164,14 @@ class MomentNoise:
         return np.concatenate([part.variances(Fraction(1)) for part in self.parts])
 
     @property
+    def shapes(self) -> str:
+        """Which bodies were taken."""
+        return "; ".join(f"{part.name}: {part.shape}" for part in self.parts if part.dim > 1)
+
+    @property
     def words(self) -> str:
         """Which bodies were taken, and what they cost beside the cube and the best body known."""
-        bodies = "; ".join(f"{part.name}: {part.shape}" for part in self.parts if part.dim > 1)
+        bodies = self.shapes
         if not self.moments.schema.rows_known:
             return bodies  # all of them in one body, the cube, is for a public number of rows
         roles = (self.moments.schema, self.moments.features, self.moments.target)
@@ -211,6 +221,16 @@ def choose_noise(
         if len(features) < _MANY or not options:
             options.append(_joint(moments(joint=True), "hull", share))
     return min(options, key=MomentNoise.typical_error)
+
+
+def feature_noise(schema: Schema, features: Sequence[str], target: str) -> MomentNoise:
+    """The noise of the features' moments alone: the smallest exact body there is."""
+    moments, whole = FeatureMoments(schema, features, target), Fraction(1)
+    options = [MomentNoise(moments, (Part("features", _feasible(moments, "features"), whole),))]
+    if _nuclear_fits(moments, 0):
+        part = _nuclear_part("features", moments, None)
+        options.append(MomentNoise(moments, (part,)))
+    return min(options, key=lambda noise: float(noise.variances().mean()))
 
 
 def _cube(moments: RegressionMoments) -> MomentNoise:
