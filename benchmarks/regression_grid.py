@@ -1,8 +1,8 @@
 """Linear regression on a grid of settings: the default beside its own variants and beside peers.
 
     python benchmarks/regression_grid.py [--out FILE] [--tables 300] [--draws 2] [--only NAME]
-        [--fresh | --latest] [--part errors | coverage | "one column" | huber | stages | objective
-        | random]
+        [--fresh | --latest | --drawn]
+        [--part errors | coverage | "one column" | huber | stages | objective | random]
 
 The settings below were written down before anything was run on them, but the default was revised
 after it was seen on them (its prior, its guesses of the target's level and of the length of the
@@ -689,10 +689,11 @@ def main() -> None:
     parser.add_argument("--part", choices=PARTS)
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--latest", action="store_true")
+    parser.add_argument("--drawn", action="store_true", help="settings drawn at random")
     options = parser.parse_args()
     CHOSEN, SEED = (FRESH, 8) if options.fresh else (DESIGNS, 7)
     CHOSEN, SEED = (LATEST, 9) if options.latest else (CHOSEN, SEED)
-    if options.part == "random":
+    if options.drawn or options.part == "random":
         CHOSEN, SEED = dict(map(drawn, range(MANY))), 10
     TABLES, DRAWS, start = options.tables, options.draws, time.perf_counter()
     wanted = [options.part] if options.part else ["errors", "coverage"]

@@ -23,8 +23,11 @@ rows carry, no release of a sample can tell.
 A second look at the rows clamps residuals, which biases a coefficient by
 :math:`n^{-1} \sum_i (w \cdot C^{-1} \tilde x_i) m_i`, where :math:`m_i` is how far the clamp has
 moved a residual. That is at most :math:`\sup_x |w \cdot C^{-1} \tilde x|` times the mean of
-:math:`|m_i|`, which is released with noise. So a candidate is not a point but an interval of that
-half-width, its room, and ends of intervals are quantiles of the ends of candidates.
+:math:`|m_i|`, which is released with noise; and, by the inequality of Cauchy and Schwarz, at most
+the root of :math:`w \cdot C^{-1} w` times that of the mean of :math:`m_i^2`, which is at most
+that of :math:`|m_i|` times the farthest that bounds allow. So a candidate is not a point but an
+interval of that half-width, its room, and ends of intervals are quantiles of the ends of
+candidates.
 """
 
 from __future__ import annotations
@@ -91,6 +94,8 @@ class Wanted:
         of unequal variance can move a sum by more than the moves of its terms tell.
     sizes : ErrorSizes, optional
         What was released of how much errors move coefficients.
+    farthest : float
+        The most that a clamp can have moved a residual.
     """
 
     shift: FloatArray | None
@@ -99,6 +104,7 @@ class Wanted:
     equal_variance: bool
     combined: FloatArray | None = None
     sizes: ErrorSizes | None = None
+    farthest: float = np.inf
 
 
 def candidates(
@@ -306,11 +312,13 @@ def _solve(
         weights = coefficient_weights(wanted.origin, intercept=shift is None)
     sums = _Sums(weights, parts.mean)
     influences = affine_influences(weights, parts.mean, inverse, parts.middle)
+    spread = np.sqrt(((sums.along @ carried) ** 2).sum(axis=2) + sums.constant**2)
     room = largest_sizes(influences) * parts.moved[:, None]
+    if np.isfinite(wanted.farthest):
+        room = np.minimum(room, spread * np.sqrt(parts.moved * wanted.farthest)[:, None])
     scales = ErrorScales.even(influences.shape[:2], rows - width - 1)
     if not wanted.equal_variance:
-        spread = np.asarray(((sums.along @ carried) ** 2).sum(axis=2)) + sums.constant**2
-        found = _Solved(parts, slopes, sigma, inverse, np.sqrt(spread))
+        found = _Solved(parts, slopes, sigma, inverse, spread)
         scales = _uneven(found, weights, influences, rows, rng, wanted)
     off = sums.errors(np.asarray(carried), error) * scales.long_tails(chance)
     values, bare = sums.values(parts, slopes)[:, None, :] + off, _bare(parts, slopes, shift)

@@ -234,6 +234,11 @@ class SecondLook:
     variances: FloatArray
     moved: float = 0.0
 
+    @property
+    def farthest(self) -> float:
+        """The most that a residual can have been moved."""
+        return max(1 + float(np.abs(self.line).sum()) - self.reach, 0.0)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoisyMoments:

@@ -28,7 +28,7 @@ import numpy as np
 from tightdp.errors import FloatArray
 from tightdp.inference.moment_solver import NoisyMoments
 
-_TOLD = 2.0  # largest eigenvalues, about, of the noise of F: smaller ones of F are not told from it
+_TOLD = 0.75  # of the root of the number of columns, times the noise of an entry of F
 _LEAST = 1e-12
 
 
@@ -52,6 +52,8 @@ class TiltedLook:
         From where on residuals are clipped.
     moved : float
         What the clip takes away of them on average, with noise.
+    farthest : float
+        The most that it can take away of one.
     """
 
     theta: FloatArray
@@ -61,6 +63,7 @@ class TiltedLook:
     square: float
     reach: float
     moved: float
+    farthest: float
 
     def filled(self, products: FloatArray) -> FloatArray:
         """Mean products of (1, d, y), from those of (1, d)."""

@@ -429,7 +429,7 @@ class LinearFit:
 
     def _simulated(self, assume: str | None, combined: FloatArray | None = None) -> Candidates:
         mechanism, rng, noisy = self.mechanism, SeededSource(self._seed()), self._noisy()
-        origin = mechanism.design.origin
+        origin, look = mechanism.design.origin, self.tilt or self.look
 
         def noise(count: int) -> FloatArray:
             drawn = mechanism.moments.simulate(count, rng=rng)
@@ -452,6 +452,7 @@ class LinearFit:
                 equal_variance=assume is not None,
                 combined=combined,
                 sizes=self.sizes,
+                farthest=look.farthest if look is not None else 0.0,
             ),
         )
 

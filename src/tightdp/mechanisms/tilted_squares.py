@@ -36,7 +36,7 @@ SHARE = Fraction(1, 2)
 """Of epsilon, for all that intervals need."""
 
 _FEATURES, _SQUARE = Fraction(11, 20), Fraction(1, 20)  # of that; the rest is for what was clipped
-_NOISE = 0.94  # of the minimiser's part, for its tilt: what the ridge pulls is pulled back
+_NOISE = 0.85  # of the minimiser's part, for its tilt: what the ridge pulls is pulled back
 _CLIPPED = Fraction(1, 2)  # of half the width of the target's bounds: where residuals are clipped
 _SURE = 1 - 1e-9  # how surely the noise of the solver is within the bound that counts it
 
@@ -180,7 +180,8 @@ class TiltedSquares(RepeatedLooks):
         sizes = np.cumsum([len(self.statistic), self.statistic.outcome])
         first, theta, (square, moved) = np.split(release.value, sizes)
         rows, line = self.schema.rows, np.array(self.line(theta)) / self.points
-        scale, reach = self.scale(line), float(_CLIPPED)
+        scale, reach, solved = self.scale(line), float(_CLIPPED), self._solved()
+        off = float(np.abs(theta - line).sum()) + solved  # of the line from the minimiser
         return TiltedLook(
             theta=theta,
             features=self.statistic.matrices(first / rows)[:-1, :-1],
@@ -188,7 +189,8 @@ class TiltedSquares(RepeatedLooks):
             line=line,
             square=(square + rows) * scale[0],
             reach=reach,
-            moved=(moved + rows) * scale[1] + float(np.abs(theta - line).sum()) + self._solved(),
+            moved=(moved + rows) * scale[1] + off,
+            farthest=1 + float(np.abs(theta).sum()) + solved - reach,
         )
 
     def line(self, theta: FloatArray) -> list[int]:
