@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,23 @@ def test_known_errors_beside_unknown_ones_are_kept(seed: int) -> None:
     again = Release.from_json(release.to_json())
     np.testing.assert_array_equal(again.covariance, release.covariance)
     np.testing.assert_array_equal(again.half_width, release.half_width)
+
+
+@pytest.mark.parametrize("options", [{"stages": 2}, {"interval_share": 0.1}])
+def test_many_unknown_errors_take_no_matrix(options: dict[str, float]) -> None:
+    """Two stages of 250 features were paid for, and then memory did not hold 32,382^2 NaN."""
+    names = [f"x{i}" for i in range(63)]
+    schema = tdp.Schema(dict.fromkeys([*names, "y"], tdp.Interval(-1, 1)), rows=20)
+    table = dict.fromkeys([*names, "y"], np.linspace(-1, 1, 20))
+    model = tdp.LinearRegression(epsilon=1, bounds=schema, random_state=1, **options)
+    release = model.fit(table, "y").release_
+    assert release.covariance.shape == (len(release.names),)
+    assert np.isnan(release.covariance).all()
+    assert np.isnan(release.noise_std).all()
+    assert len(pickle.dumps(model)) < 5e6
+    text = release.to_json()
+    assert json.loads(text)["covariance"] == [None] * len(release.names)
+    np.testing.assert_array_equal(Release.from_json(text).covariance, release.covariance)
 
 
 def test_stand_ins_of_stored_releases_are_not_read_back(seed: int) -> None:

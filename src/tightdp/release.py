@@ -42,6 +42,7 @@ from tightdp.privacy import Guarantee, Neighbors, Numerics
 ONLY = "; private "  # before that between which a promise holds, in a law that is not for all
 _FORMAT = 1
 _SMALL_MATRIX, _LARGEST_MATRIX = 64, 1 << 13  # between them zeros are left out
+_MOST_SILENT = 1 << 11  # entries: a matrix that says nothing of more may not fit in memory
 _NUMBERS = ("value", "noise_std", "low", "high")
 _COVERS: dict[str, Covers] = {word: word for word in get_args(Covers)}
 _FORMS: dict[str, type[Release]] = {}
@@ -162,13 +163,16 @@ class Draft:
     def covariance(self) -> FloatArray:
         """Of all entries; NaN where it is not known, 0 between independent drafts.
 
-        Where no entries are correlated it is the vector of their variances.
+        Where no entries are correlated, or many have no known error, it is the vector of their
+        variances.
         """
         told = [e.covariance for _, e in self.errors if isinstance(e, Known)]
-        if told and all(known is not None and known.ndim == 1 for known in told):
+        silent = not told or all(known is None for known in told)
+        apart = told and all(known is not None and known.ndim == 1 for known in told)
+        if apart or (silent and len(self.names) > _MOST_SILENT):
             whole = np.full(len(self.names), np.nan)
             for a, b, error in self._blocks():
-                if isinstance(error, Known):
+                if isinstance(error, Known) and error.covariance is not None:
                     whole[a:b] = error.covariance
             return whole
         whole = np.zeros((len(self.names), len(self.names)))
