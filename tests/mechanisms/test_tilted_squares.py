@@ -13,9 +13,11 @@ import tightdp as tdp
 from tightdp.data.line_errors import LineErrors
 from tightdp.data.one_pass import KeptRows, blocks
 from tightdp.errors import TightdpError
+from tightdp.inference.coefficient_intervals import Wanted, candidates
 from tightdp.mechanisms.least_squares import LeastSquares, LinearFit
 from tightdp.mechanisms.tilted_squares import TiltedSquares
 from tightdp.privacy import Numerics
+from tightdp.randomness import SeededSource, source
 from tightdp.release import Release
 
 NAMES = ["a", "b", "c"]
@@ -74,7 +76,7 @@ def test_the_gradient_says_what_the_products_are(outliers, seed):
         TiltedSquares(facts(3_000), NAMES, "y", epsilon=1),
     )
     tilt, Z = squares.tilt, design(rows)
-    draws = tilt.draw_noise(tdp.randomness.SeededSource(seed))
+    draws = tilt.draw_noise(SeededSource(seed))
     sums = [squares.statistic.integer_sum(squares.first.bits)]
     kept = KeptRows(rows, sums)
     quantised, target = tilt.rows.scaled_cells(kept.matrix(tilt.rows.columns))
@@ -149,6 +151,30 @@ def test_an_interval_that_forgets_the_clip_fails():
 
     assert holds(fit).all()
     assert not holds(forgetful).all()
+
+
+def test_the_room_is_a_bound_that_can_be_reached(seed):
+    """On what targets that were moved do to slopes: few that were moved far, or many a little."""
+    rng, reached = np.random.default_rng(seed), []
+    for turn in range(40):
+        X = rng.choice([-1.0, 1.0], (400, 3))
+        if turn % 2:  # narrow, and so correlated that some influences are large
+            X = rng.normal(0, 0.3, (400, 1)) + rng.normal(0, rng.choice([0.02, 0.2]), (400, 3))
+        Z = np.column_stack([np.ones(400), np.clip(X, -1, 1)])
+        influence = np.linalg.inv(Z.T @ Z / 400) @ Z.T
+        far, order = 0.8, np.argsort(-influence[1])
+        moved = np.zeros(400)
+        moved[order[: 5 if turn % 2 else 200]] = far if turn % 2 else 0.01
+        y = rng.uniform(-0.2, 0.2, 400)
+        M = np.column_stack([Z, y]).T @ np.column_stack([Z, y]) / 400
+        M[0, 0] += moved.mean()
+        wanted = Wanted(None, np.zeros(3), np.zeros(3), equal_variance=True, farthest=far)
+        found = candidates(M, lambda count: np.zeros((count, 5, 5)), 400, source(turn), wanted)
+        change = np.abs(influence @ moved / 400)[1:]
+        assert (change <= found.room[0, 1:] * (1 + 1e-9)).all()
+        reached.append(change[0] / found.room[0, 1])
+    assert max(reached[::2]) > 0.2
+    assert max(reached[1::2]) > 0.2
 
 
 def test_no_p_value_is_small_where_nothing_is():
