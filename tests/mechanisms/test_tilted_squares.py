@@ -151,6 +151,20 @@ def test_an_interval_that_forgets_the_clip_fails():
     assert not holds(forgetful).all()
 
 
+@pytest.mark.parametrize("slope", [3.5, 6.0, 30.0])
+def test_columns_that_fill_a_part_of_their_bounds_have_steep_lines(slope, seed):
+    """What was cut off the public line counted as if it moved all residuals: intervals from -700 to
+    800 for a slope of 6, which was known to 0.02."""
+    rng, wide = np.random.default_rng(seed), 0.5 / slope
+    rows = {name: rng.uniform(-wide, wide, 200_000) for name in NAMES}
+    rows["y"] = slope * rows["a"] + 0.05 * rng.standard_normal(200_000)
+    line, truth = regression(200_000, 16), least_squares(rows)
+    low, high = (fit := line.fit(line.release(rows, rng=seed))).intervals(0.01).T
+    assert ((low <= truth) & (truth <= high)).all()
+    assert np.abs(fit.tilt.theta - fit.tilt.line).max() < 1e-4
+    assert (high - low).max() < slope
+
+
 def test_no_p_value_is_small_where_nothing_is():
     """Of a column without effect, about as many as the level says at most."""
     line, small = regression(1_500, 2), 0
@@ -207,6 +221,20 @@ def test_sums_do_not_depend_on_blocks_and_do_not_wrap():
     ends = dict.fromkeys([*NAMES, "y"], np.ones(5_000))
     assert steep.measure(ends) == [5_000 * steep.resolution(26)] * 2
     assert steep.measure(ends | {"y": -np.ones(5_000)})[0] < 5_000 * steep.resolution(26)
+
+
+@pytest.mark.parametrize("bits", [1, 8, 20, 26])
+@pytest.mark.parametrize("columns", [1, 3, 60])
+def test_the_steepest_lines_do_not_wrap(bits, columns):
+    names = [f"x{j}" for j in range(columns)]
+    schema = tdp.Schema(dict.fromkeys([*names, "y"], tdp.Interval(-1, 1)), 3_000, bits=bits)
+    plain = LineErrors(schema, names, "y")
+    assert 4 <= plain.steepest <= 64
+    line = [-plain.steepest * plain.points] * (columns + 1)
+    steep, ends = plain.along(line, plain.points // 2), dict.fromkeys([*names, "y"], np.ones(3_000))
+    assert steep.measure(ends) == [3_000 * steep.resolution(bits)] * 2
+    with pytest.raises(TightdpError, match="line"):
+        plain.along([line[0] - 1, *line[1:]], 1)
 
 
 # --- as a mechanism of the house ------------------------------------------------------------------

@@ -14,7 +14,6 @@ from tightdp.accounting import Cost
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.line_errors import LineErrors
 from tightdp.data.one_pass import KeptRows
-from tightdp.data.residual_sums import STEEPEST
 from tightdp.data.statistics import distinct
 from tightdp.errors import FloatArray, amount_within, fail
 from tightdp.geometry import orders
@@ -193,7 +192,8 @@ class TiltedSquares(RepeatedLooks):
 
     def line(self, theta: FloatArray) -> list[int]:
         """A line on the grid [P3]."""
-        return [round(float(b) * self.points) for b in np.clip(theta, -STEEPEST, STEEPEST)]
+        most = self.errors.steepest
+        return [round(float(b) * self.points) for b in np.clip(theta, -most, most)]
 
     def scale(self, line: FloatArray) -> FloatArray:
         """What sums of squares, and of how far residuals were moved, are multiplied by."""
