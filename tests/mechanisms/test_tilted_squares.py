@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -151,7 +152,7 @@ def test_an_interval_that_forgets_the_clip_fails():
     assert not holds(forgetful).all()
 
 
-@pytest.mark.parametrize("slope", [3.5, 6.0, 30.0])
+@pytest.mark.parametrize("slope", [3.5, 6.0, 12.0])
 def test_columns_that_fill_a_part_of_their_bounds_have_steep_lines(slope, seed):
     """What was cut off the public line counted as if it moved all residuals: intervals from -700 to
     800 for a slope of 6, which was known to 0.02."""
@@ -235,6 +236,54 @@ def test_the_steepest_lines_do_not_wrap(bits, columns):
     assert steep.measure(ends) == [3_000 * steep.resolution(bits)] * 2
     with pytest.raises(TightdpError, match="line"):
         plain.along([line[0] - 1, *line[1:]], 1)
+
+
+def kinds(rows: int, levels: int) -> tdp.Schema:
+    """A number between two categories, of two levels and of more."""
+    return tdp.Schema(
+        {
+            "two": tdp.Category([*"pq"], other="p"),
+            "x": tdp.Interval(-1, 1),
+            "k": tdp.Category([f"l{j}" for j in range(levels)], other="l0"),
+            "y": tdp.Interval(-1, 1),
+        },
+        rows,
+    )
+
+
+def test_the_largest_residual_is_that_of_some_row(seed):
+    """Indicators of a category exclude each other: their slopes do not add up."""
+    rng, schema = np.random.default_rng(seed), kinds(1, 4)
+    plain = LineErrors(schema, ["two", "x", "k"], "y")
+    corners = [
+        {"two": [two], "x": [x], "k": [k], "y": [y]}
+        for two, x, k, y in product("pq", (-1.0, 1.0), ("l0", "l1", "l2", "l3"), (-1.0, 1.0))
+    ]
+    for _ in range(20):
+        line = [int(z) for z in rng.integers(-2 * plain.points, 2 * plain.points, 6)]
+        sums = plain.along(line, plain.points // 2)
+        found = [sums.measure(row) for row in corners]
+        assert np.max(found, axis=0).tolist() == [sums.resolution(schema.bits)] * 2
+
+
+def test_levels_that_exclude_each_other_do_not_add_up(seed):
+    """The room for what the clip takes away was that of a row of all levels at once: thirty times
+    as much. And where the rows that are clipped move a level the most, it is not too small."""
+    rows, levels = 60_000, 30
+    line = LeastSquares(kinds(rows, levels), ["two", "x", "k"], "y", epsilon=8, method="objective")
+    rng = np.random.default_rng(seed)
+    codes, two, x = (rng.integers(0, many, rows) for many in (levels, 2, 201))
+    clipped = (codes == 7) & (rng.random(rows) < 0.2)
+    y = np.where(clipped, 1.0, 0.1 * x / 100 - 0.1 + 0.02 * rng.standard_normal(rows))
+    names = np.array([f"l{j}" for j in range(levels)])
+    cells = {"two": np.array([*"pq"])[two], "x": x / 100 - 1, "k": names[codes], "y": y}
+    Z = np.column_stack([np.ones(rows), two, x / 100 - 1, np.eye(levels)[codes][:, 1:]])
+    truth = np.linalg.lstsq(Z, y, rcond=None)[0]
+    fit = line.fit(line.release(cells, rng=seed))
+    low, high = fit.intervals(0.001, assume="equal variance").T
+    assert ((low <= truth) & (truth <= high)).all()
+    assert np.abs(truth - fit.coefficients)[9] > 0.05  # what was clipped does move it
+    assert np.median((high - low)[3:]) < 1.2
 
 
 # --- as a mechanism of the house ------------------------------------------------------------------

@@ -452,6 +452,7 @@ class LinearFit:
                 equal_variance=assume is not None,
                 combined=combined,
                 sizes=self.sizes,
+                levels=mechanism.design.levels,
             ),
         )
 

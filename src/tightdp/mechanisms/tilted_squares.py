@@ -197,7 +197,8 @@ class TiltedSquares(RepeatedLooks):
 
     def scale(self, line: FloatArray) -> FloatArray:
         """What sums of squares, and of how far residuals were moved, are multiplied by."""
-        largest = 1 + float(np.abs(line).sum())
+        errors = self.errors
+        largest = errors.along(self.line(line), errors.reach).farthest / self.points
         return np.array([largest**2, largest - float(_CLIPPED)]) / (2 * self.schema.rows)
 
     def _solved(self) -> float:
