@@ -393,7 +393,9 @@ def test_a_fitted_regression_says_it():
 
 
 def test_a_plan_can_ask_for_it(tmp_path):
-    rows = table(3_000, 9)
+    rng = np.random.default_rng(9)  # even rows, of which the preview is
+    rows = {name: rng.uniform(-1, 1, 3_000) for name in NAMES}
+    rows["y"] = 0.3 * rows["a"] + 0.1 * rng.uniform(-1, 1, 3_000)
     np.savetxt(
         tmp_path / "rows.csv",
         np.column_stack(list(rows.values())),
@@ -411,4 +413,5 @@ def test_a_plan_can_ask_for_it(tmp_path):
     plan = tdp.Plan.read(tmp_path / "plan.toml")
     foreseen, result = plan.preview().previews["line"], plan.release()
     value = result.answers["line"].value
-    assert (np.abs(value - least_squares(rows)) < 3 * foreseen.half_width).all()
+    # drawn without a seed: it fails once in a million runs, at most
+    assert (np.abs(value - least_squares(rows)) < 4 * foreseen.half_width).all()
