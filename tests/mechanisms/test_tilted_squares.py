@@ -166,6 +166,41 @@ def test_columns_that_fill_a_part_of_their_bounds_have_steep_lines(slope, seed):
     assert (high - low).max() < slope
 
 
+@pytest.mark.parametrize("bits", [2, 6, 16])
+@pytest.mark.parametrize("rows", [300, 20_000])
+def test_what_is_said_of_the_clip_holds_for_the_minimiser(bits, rows, seed):
+    """Residuals of the line on the grid count sooner, by all that it and the minimiser differ."""
+    schema = facts(rows, bits=bits)
+    squares, cells = TiltedSquares(schema, NAMES, "y", epsilon=64), table(rows, seed, outliers=0.2)
+    kept = KeptRows(cells, [squares.statistic.integer_sum(bits)])
+    Z, target = squares.tilt.rows.scaled_cells(kept.matrix(squares.tilt.rows.columns))
+    source = tdp.randomness.SeededSource(seed)
+    for _ in range(5):
+        draws = squares.tilt.draw_noise(source)
+        theta = squares.tilt.scaled(squares.tilt.perturbed(Z, target, draws))
+        own = theta - squares.tilt.scaled([int(z) for z in draws.output])
+        moved = np.maximum(np.abs(target - Z @ own) - 0.5, 0).mean()
+        line = squares.line(theta)
+        public = np.array(line) / squares.points
+        along = squares.errors.along(line, squares.errors.reach)
+        share = along.measure(cells)[1] / along.resolution(bits)
+        found = (share + rows) * squares.scale(public)[1]
+        found += squares._not_counted(np.abs(theta - public))
+        rounding = squares.scale(public)[1] * rows / along.grid(bits).points  # of sums to the grid
+        assert moved <= found + rounding
+
+
+def test_the_noise_that_hides_the_solver_moves_no_row_that_is_not_clipped(seed):
+    """It counted as if it moved all: of a million rows intervals were 2.5 times as long."""
+    rng, rows = np.random.default_rng(seed), 1_000_000
+    cells = {name: rng.uniform(-1, 1, rows) for name in NAMES}
+    cells["y"] = 0.1 * cells["a"] + 0.02 * rng.standard_normal(rows)
+    fit = (line := regression(rows, 64)).fit(line.release(cells, rng=seed))
+    low, high = fit.intervals(0.05, assume="equal variance").T
+    textbook = 2 * 1.96 * 0.02 * np.sqrt(3 / rows)
+    assert (high - low)[1:].max() < 1.3 * textbook
+
+
 def test_no_p_value_is_small_where_nothing_is():
     """Of a column without effect, about as many as the level says at most."""
     line, small = regression(1_500, 2), 0

@@ -37,6 +37,7 @@ SHARE = Fraction(1, 2)
 _FEATURES, _SQUARE = Fraction(11, 20), Fraction(1, 20)  # of that; the rest is for what was clipped
 _NOISE = 0.94  # of the minimiser's part, for its tilt: what the ridge pulls is pulled back
 _CLIPPED = Fraction(1, 2)  # of half the width of the target's bounds: where residuals are clipped
+_SLACK = Fraction(1, 4)  # of where residuals are clipped: by at most so much sooner they count
 _SURE = 1 - 1e-9  # how surely the noise of the solver is within the bound that counts it
 
 
@@ -128,7 +129,7 @@ class TiltedSquares(RepeatedLooks):
             noise_share=_NOISE,
         )
         errors = LineErrors(schema, features, target)
-        errors = errors.rebuilt(reach=int(errors.points * _CLIPPED))
+        errors = errors.rebuilt(reach=self._reach(errors.points))
         square = _SQUARE / (1 - _FEATURES)
         shares = {"squares": square, "moved": 1 - square}
         parts = [Part(name, errors.ball(name), part) for name, part in shares.items()]
@@ -187,7 +188,7 @@ class TiltedSquares(RepeatedLooks):
             line=line,
             square=(square + rows) * scale[0],
             reach=reach,
-            moved=(moved + rows) * scale[1] + float(np.abs(theta - line).sum()) + self._solved(),
+            moved=(moved + rows) * scale[1] + self._not_counted(np.abs(theta - line)),
         )
 
     def line(self, theta: FloatArray) -> list[int]:
@@ -199,7 +200,21 @@ class TiltedSquares(RepeatedLooks):
         """What sums of squares, and of how far residuals were moved, are multiplied by."""
         errors = self.errors
         largest = errors.along(self.line(line), errors.reach).farthest / self.points
-        return np.array([largest**2, largest - float(_CLIPPED)]) / (2 * self.schema.rows)
+        reach = errors.reach / self.points
+        return np.array([largest**2, largest - reach]) / (2 * self.schema.rows)
+
+    def _reach(self, points: int) -> int:
+        """From where on residuals of the line count as moved: they are those of the minimiser but
+        for its noise and for the grid. Were these added to how far residuals were moved, they would
+        count for all rows, and not for those alone that are clipped."""
+        near = self._solved() + (self.statistic.outcome / 2 + 1) / points
+        slack = min(Fraction(near), _CLIPPED * _SLACK)
+        return max(int(points * (_CLIPPED - slack)), 1)
+
+    def _not_counted(self, rounded: FloatArray) -> float:
+        """By how much more residuals may have been moved than those of the line tell."""
+        sooner = float(_CLIPPED) - self.errors.reach / self.points
+        return max(float(rounded.sum()) + self._solved() - sooner, 0.0)
 
     def _solved(self) -> float:
         """How far the noise that hides the solver's error moves any residual, all but surely."""
