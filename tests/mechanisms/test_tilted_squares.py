@@ -423,7 +423,7 @@ def test_a_fitted_regression_says_it():
     again = pickle.loads(pickle.dumps(model))
     assert (again.conf_int() == model.conf_int()).all()
     assert again.test({"a": 1, "b": -1}).p_value == model.test({"a": 1, "b": -1}).p_value
-    with pytest.raises(TightdpError, match="alpha"):
+    with pytest.raises(TightdpError, match="alpha=0 with"):
         tdp.Ridge(**options, method="objective").fit(rows, "y")
 
 
