@@ -180,7 +180,7 @@ def _line_errors(rng: Generator, facts: tdp.Schema) -> LineErrors:
 
 
 def _along(rng: Generator, plain: AnyResiduals) -> AnyResiduals:
-    steep = STEEPEST * plain.points
+    steep = plain.steepest * plain.points
     slopes = rng.integers(-steep, steep + 1, plain.outcome - 1) // (1 << int(rng.integers(6)))
     half = plain.points // 2
     level, reach = rng.integers(-half, half + 1), rng.integers(1, half + 1)

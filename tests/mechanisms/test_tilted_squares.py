@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -177,6 +178,55 @@ def test_the_room_is_a_bound_that_can_be_reached(seed):
     assert max(reached[1::2]) > 0.2
 
 
+@pytest.mark.parametrize("slope", [3.5, 6.0, 12.0])
+def test_columns_that_fill_a_part_of_their_bounds_have_steep_lines(slope, seed):
+    """What was cut off the public line counted as if it moved all residuals: intervals from -700 to
+    800 for a slope of 6, which was known to 0.02."""
+    rng, wide = np.random.default_rng(seed), 0.5 / slope
+    rows = {name: rng.uniform(-wide, wide, 200_000) for name in NAMES}
+    rows["y"] = slope * rows["a"] + 0.05 * rng.standard_normal(200_000)
+    line, truth = regression(200_000, 16), least_squares(rows)
+    low, high = (fit := line.fit(line.release(rows, rng=seed))).intervals(0.01).T
+    assert ((low <= truth) & (truth <= high)).all()
+    assert np.abs(fit.tilt.theta - fit.tilt.line).max() < 1e-4
+    assert (high - low).max() < slope
+
+
+@pytest.mark.parametrize("bits", [2, 6, 16])
+@pytest.mark.parametrize("rows", [300, 20_000])
+def test_what_is_said_of_the_clip_holds_for_the_minimiser(bits, rows, seed):
+    """Residuals of the line on the grid count sooner, by all that it and the minimiser differ."""
+    schema = facts(rows, bits=bits)
+    squares, cells = TiltedSquares(schema, NAMES, "y", epsilon=64), table(rows, seed, outliers=0.2)
+    kept = KeptRows(cells, [squares.statistic.integer_sum(bits)])
+    Z, target = squares.tilt.rows.scaled_cells(kept.matrix(squares.tilt.rows.columns))
+    own_source = SeededSource(seed)
+    for _ in range(5):
+        draws = squares.tilt.draw_noise(own_source)
+        theta = squares.tilt.scaled(squares.tilt.perturbed(Z, target, draws))
+        own = theta - squares.tilt.scaled([int(z) for z in draws.output])
+        moved = np.maximum(np.abs(target - Z @ own) - 0.5, 0).mean()
+        line = squares.line(theta)
+        public = np.array(line) / squares.points
+        along = squares.errors.along(line, squares.errors.reach)
+        share = along.measure(cells)[1] / along.resolution(bits)
+        found = (share + rows) * squares.scale(public)[1]
+        found += squares._not_counted(np.abs(theta - public))
+        rounding = squares.scale(public)[1] * rows / along.grid(bits).points  # of sums to the grid
+        assert moved <= found + rounding
+
+
+def test_the_noise_that_hides_the_solver_moves_no_row_that_is_not_clipped(seed):
+    """It counted as if it moved all: of a million rows intervals were 2.5 times as long."""
+    rng, rows = np.random.default_rng(seed), 1_000_000
+    cells = {name: rng.uniform(-1, 1, rows) for name in NAMES}
+    cells["y"] = 0.1 * cells["a"] + 0.02 * rng.standard_normal(rows)
+    fit = (line := regression(rows, 64)).fit(line.release(cells, rng=seed))
+    low, high = fit.intervals(0.05, assume="equal variance").T
+    textbook = 2 * 1.96 * 0.02 * np.sqrt(3 / rows)
+    assert (high - low)[1:].max() < 1.3 * textbook
+
+
 def test_no_p_value_is_small_where_nothing_is():
     """Of a column without effect, about as many as the level says at most."""
     line, small = regression(1_500, 2), 0
@@ -233,6 +283,68 @@ def test_sums_do_not_depend_on_blocks_and_do_not_wrap():
     ends = dict.fromkeys([*NAMES, "y"], np.ones(5_000))
     assert steep.measure(ends) == [5_000 * steep.resolution(26)] * 2
     assert steep.measure(ends | {"y": -np.ones(5_000)})[0] < 5_000 * steep.resolution(26)
+
+
+@pytest.mark.parametrize("bits", [1, 8, 20, 26])
+@pytest.mark.parametrize("columns", [1, 3, 60])
+def test_the_steepest_lines_do_not_wrap(bits, columns):
+    names = [f"x{j}" for j in range(columns)]
+    schema = tdp.Schema(dict.fromkeys([*names, "y"], tdp.Interval(-1, 1)), 3_000, bits=bits)
+    plain = LineErrors(schema, names, "y")
+    assert 4 <= plain.steepest <= 64
+    line = [-plain.steepest * plain.points] * (columns + 1)
+    steep, ends = plain.along(line, plain.points // 2), dict.fromkeys([*names, "y"], np.ones(3_000))
+    assert steep.measure(ends) == [3_000 * steep.resolution(bits)] * 2
+    with pytest.raises(TightdpError, match="line"):
+        plain.along([line[0] - 1, *line[1:]], 1)
+
+
+def kinds(rows: int, levels: int) -> tdp.Schema:
+    """A number between two categories, of two levels and of more."""
+    return tdp.Schema(
+        {
+            "two": tdp.Category([*"pq"], other="p"),
+            "x": tdp.Interval(-1, 1),
+            "k": tdp.Category([f"l{j}" for j in range(levels)], other="l0"),
+            "y": tdp.Interval(-1, 1),
+        },
+        rows,
+    )
+
+
+def test_the_largest_residual_is_that_of_some_row(seed):
+    """Indicators of a category exclude each other: their slopes do not add up."""
+    rng, schema = np.random.default_rng(seed), kinds(1, 4)
+    plain = LineErrors(schema, ["two", "x", "k"], "y")
+    corners = [
+        {"two": [two], "x": [x], "k": [k], "y": [y]}
+        for two, x, k, y in product("pq", (-1.0, 1.0), ("l0", "l1", "l2", "l3"), (-1.0, 1.0))
+    ]
+    for _ in range(20):
+        line = [int(z) for z in rng.integers(-2 * plain.points, 2 * plain.points, 6)]
+        sums = plain.along(line, plain.points // 2)
+        found = [sums.measure(row) for row in corners]
+        assert np.max(found, axis=0).tolist() == [sums.resolution(schema.bits)] * 2
+
+
+def test_levels_that_exclude_each_other_do_not_add_up(seed):
+    """The room for what the clip takes away was that of a row of all levels at once: thirty times
+    as much. And where the rows that are clipped move a level the most, it is not too small."""
+    rows, levels = 60_000, 30
+    line = LeastSquares(kinds(rows, levels), ["two", "x", "k"], "y", epsilon=8, method="objective")
+    rng = np.random.default_rng(seed)
+    codes, two, x = (rng.integers(0, many, rows) for many in (levels, 2, 201))
+    clipped = (codes == 7) & (rng.random(rows) < 0.2)
+    y = np.where(clipped, 1.0, 0.1 * x / 100 - 0.1 + 0.02 * rng.standard_normal(rows))
+    names = np.array([f"l{j}" for j in range(levels)])
+    cells = {"two": np.array([*"pq"])[two], "x": x / 100 - 1, "k": names[codes], "y": y}
+    Z = np.column_stack([np.ones(rows), two, x / 100 - 1, np.eye(levels)[codes][:, 1:]])
+    truth = np.linalg.lstsq(Z, y, rcond=None)[0]
+    fit = line.fit(line.release(cells, rng=seed))
+    low, high = fit.intervals(0.001, assume="equal variance").T
+    assert ((low <= truth) & (truth <= high)).all()
+    assert np.abs(truth - fit.coefficients)[9] > 0.05  # what was clipped does move it
+    assert np.median((high - low)[3:]) < 1.2
 
 
 # --- as a mechanism of the house ------------------------------------------------------------------
@@ -337,12 +449,14 @@ def test_a_fitted_regression_says_it():
     again = pickle.loads(pickle.dumps(model))
     assert (again.conf_int() == model.conf_int()).all()
     assert again.test({"a": 1, "b": -1}).p_value == model.test({"a": 1, "b": -1}).p_value
-    with pytest.raises(TightdpError, match="alpha"):
+    with pytest.raises(TightdpError, match="alpha=0 with"):
         tdp.Ridge(**options, method="objective").fit(rows, "y")
 
 
 def test_a_plan_can_ask_for_it(tmp_path):
-    rows = table(3_000, 9)
+    rng = np.random.default_rng(9)  # even rows, of which the preview is
+    rows = {name: rng.uniform(-1, 1, 3_000) for name in NAMES}
+    rows["y"] = 0.3 * rows["a"] + 0.1 * rng.uniform(-1, 1, 3_000)
     np.savetxt(
         tmp_path / "rows.csv",
         np.column_stack(list(rows.values())),
@@ -360,4 +474,5 @@ def test_a_plan_can_ask_for_it(tmp_path):
     plan = tdp.Plan.read(tmp_path / "plan.toml")
     foreseen, result = plan.preview().previews["line"], plan.release()
     value = result.answers["line"].value
-    assert (np.abs(value - least_squares(rows)) < 3 * foreseen.half_width).all()
+    # drawn without a seed: it fails once in a million runs, at most
+    assert (np.abs(value - least_squares(rows)) < 4 * foreseen.half_width).all()

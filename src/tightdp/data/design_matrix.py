@@ -132,6 +132,12 @@ class DesignMatrix:
             middle += [pair[1]] * size
         return np.array(half), np.array(middle)
 
+    @property
+    def levels(self) -> list[range]:
+        """Places of the indicators of each category: at most one of them is 1."""
+        named = zip(self.places.values(), self.groups, strict=True)
+        return [places for places, size in named if size]
+
     # --- rows ---------------------------------------------------------------------------------
 
     def rows(self, cells: FloatArray) -> FloatArray:

@@ -66,11 +66,13 @@ class ResidualSums(RegressionMoments):
         points, size = self.points, self.outcome
         self.line = tuple(int(z) for z in line) if line is not None else (0,) * size
         check_length("line", len(self.line), size)
-        if max(map(abs, self.line)) > STEEPEST * points:
-            fail(f"`line` must have coefficients of at most {STEEPEST}, for scaled columns.")
-        # a residual is at most P^2 (1 + 4 (q + 1)) in size, and is doubled before it is divided
-        most = 2 * points**2 * (1 + STEEPEST * size)
-        far = points * (1 + STEEPEST * size)
+        steepest = self.steepest
+        if max(map(abs, self.line)) > steepest * points:
+            fail(f"`line` must have coefficients of at most {steepest}, for scaled columns.")
+        # of slopes of at most s a residual is at most P^2 (1 + s (q + 1)) in size, and is doubled
+        # before it is divided
+        most = 2 * points**2 * (1 + steepest * size)
+        far = points * (1 + steepest * size)
         self.reach = points if reach is None else check_count("reach", reach, most=far)
         if most + self.reach >= 1 << 62:
             fail("`features` are too many, or `bits` too fine, for residuals in 64-bit integers.")
@@ -88,6 +90,11 @@ class ResidualSums(RegressionMoments):
     def points(self) -> int:
         """Of the grid, per unit of a scaled column: the inverse of the unit of line and reach."""
         return self.grid(self.schema.bits).points
+
+    @property
+    def steepest(self) -> int:
+        """The largest size of a coefficient of a line, for scaled columns."""
+        return STEEPEST
 
     @property
     def farthest(self) -> int:

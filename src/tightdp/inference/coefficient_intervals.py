@@ -22,17 +22,17 @@ rows carry, no release of a sample can tell.
 
 A second look at the rows clamps residuals, which biases a coefficient by
 :math:`n^{-1} \sum_i (w \cdot C^{-1} \tilde x_i) m_i`, where :math:`m_i` is how far the clamp has
-moved a residual. That is at most :math:`\sup_x |w \cdot C^{-1} \tilde x|` times the mean of
-:math:`|m_i|`, which is released with noise; and, by the inequality of Cauchy and Schwarz, at most
-the root of :math:`w \cdot C^{-1} w` times that of the mean of :math:`m_i^2`, which is at most
-that of :math:`|m_i|` times the farthest that bounds allow. So a candidate is not a point but an
-interval of that half-width, its room, and ends of intervals are quantiles of the ends of
-candidates.
+moved a residual. That is at most :math:`\sup_x |w \cdot C^{-1} \tilde x|`, over the rows that
+there may be, times the mean of :math:`|m_i|`, which is released with noise; and, by the inequality
+of Cauchy and Schwarz, at most the root of :math:`w \cdot C^{-1} w` times that of the mean of
+:math:`m_i^2`, which is at most that of :math:`|m_i|` times the farthest that bounds allow. So a
+candidate is not a point but an interval of that half-width, its room, and ends of intervals are
+quantiles of the ends of candidates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -96,6 +96,8 @@ class Wanted:
         What was released of how much errors move coefficients.
     farthest : float
         The most that a clamp can have moved a residual.
+    levels : sequence of range
+        Places, from 1 on, of the indicators of each category, which exclude each other.
     """
 
     shift: FloatArray | None
@@ -105,6 +107,7 @@ class Wanted:
     combined: FloatArray | None = None
     sizes: ErrorSizes | None = None
     farthest: float = np.inf
+    levels: Sequence[range] = ()
 
 
 def candidates(
@@ -313,7 +316,7 @@ def _solve(
     sums = _Sums(weights, parts.mean)
     influences = affine_influences(weights, parts.mean, inverse, parts.middle)
     spread = np.sqrt(((sums.along @ carried) ** 2).sum(axis=2) + sums.constant**2)
-    room = largest_sizes(influences) * parts.moved[:, None]
+    room = largest_sizes(influences, wanted.levels) * parts.moved[:, None]
     if np.isfinite(wanted.farthest):
         room = np.minimum(room, spread * np.sqrt(parts.moved * wanted.farthest)[:, None])
     scales = ErrorScales.even(influences.shape[:2], rows - width - 1)
@@ -418,13 +421,26 @@ def affine_influences(
     return np.concatenate([constant[..., None], slope], axis=-1)
 
 
-def largest_sizes(affine: FloatArray) -> FloatArray:
+def largest_sizes(affine: FloatArray, levels: Sequence[range] = ()) -> FloatArray:
     """Of affine functions on the cube [-1, 1]^q.
+
+    Or on that part of it where, of the columns in each of ``levels``, at most one is 1 and the
+    others are 0: the constant has place 0.
 
     >>> largest_sizes(np.array([[0.5, -1.0, 2.0]]))
     array([3.5])
+    >>> largest_sizes(np.array([[0.5, -1.0, 2.0]]), [range(1, 3)])
+    array([2.5])
     """
-    return np.asarray(np.abs(affine).sum(axis=-1))
+    free = np.ones(affine.shape[-1], dtype=bool)
+    free[0] = False
+    most, least = affine[..., 0], affine[..., 0]
+    for places in levels:
+        free[places.start : places.stop] = False
+        own = affine[..., places.start : places.stop]
+        most = most + np.maximum(own.max(axis=-1), 0.0)
+        least = least + np.minimum(own.min(axis=-1), 0.0)
+    return np.asarray(np.maximum(most, -least) + np.abs(affine[..., free]).sum(axis=-1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -257,8 +257,10 @@ class LeastSquares(PreviewedLine):
             "correlation": self.correlation is None,
         }
         for name, plain in left.items():
+            # a Ridge that leaves it out has one of 1
+            remedy = "set alpha=0" if name == "alpha" else "leave it out"
             if not plain:
-                fail(f"`{name}` is for method='moments': leave it out with method='objective'.")
+                fail(f"`{name}` is for method='moments': {remedy} with method='objective'.")
         from tightdp.mechanisms.tilted_squares import SHARE, TiltedSquares  # which knows noise
 
         return TiltedSquares(*roles, epsilon=spent, share=SHARE if share is None else share)
@@ -453,6 +455,7 @@ class LinearFit:
                 combined=combined,
                 sizes=self.sizes,
                 farthest=look.farthest if look is not None else 0.0,
+                levels=mechanism.design.levels,
             ),
         )
 

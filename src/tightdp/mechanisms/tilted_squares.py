@@ -14,7 +14,6 @@ from tightdp.accounting import Cost
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.line_errors import LineErrors
 from tightdp.data.one_pass import KeptRows
-from tightdp.data.residual_sums import STEEPEST
 from tightdp.data.statistics import distinct
 from tightdp.errors import FloatArray, amount_within, fail
 from tightdp.geometry import orders
@@ -38,6 +37,7 @@ SHARE = Fraction(1, 2)
 _FEATURES, _SQUARE = Fraction(11, 20), Fraction(1, 20)  # of that; the rest is for what was clipped
 _NOISE = 0.85  # of the minimiser's part, for its tilt: what the ridge pulls is pulled back
 _CLIPPED = Fraction(1, 2)  # of half the width of the target's bounds: where residuals are clipped
+_SLACK = Fraction(1, 4)  # of where residuals are clipped: by at most so much sooner they count
 _SURE = 1 - 1e-9  # how surely the noise of the solver is within the bound that counts it
 
 
@@ -85,8 +85,8 @@ class TiltedSquares(RepeatedLooks):
     >>> x = np.linspace(-1, 1, 5001)
     >>> squares = TiltedSquares(schema, ["x"], "y", epsilon=2)
     >>> look = squares.look(squares.release({"x": x, "y": x / 2}, rng=1))
-    >>> look.theta.round(1), round(look.features[1, 1], 1)
-    (array([0. , 0.5]), 0.3)
+    >>> look.theta[1:].round(1), look.features[1, 1:].round(1)
+    (array([0.5]), array([0.3]))
     """
 
     numerics = Numerics.IDEALIZED
@@ -129,7 +129,7 @@ class TiltedSquares(RepeatedLooks):
             noise_share=_NOISE,
         )
         errors = LineErrors(schema, features, target)
-        errors = errors.rebuilt(reach=int(errors.points * _CLIPPED))
+        errors = errors.rebuilt(reach=self._reach(errors.points))
         square = _SQUARE / (1 - _FEATURES)
         shares = {"squares": square, "moved": 1 - square}
         parts = [Part(name, errors.ball(name), part) for name, part in shares.items()]
@@ -180,8 +180,8 @@ class TiltedSquares(RepeatedLooks):
         sizes = np.cumsum([len(self.statistic), self.statistic.outcome])
         first, theta, (square, moved) = np.split(release.value, sizes)
         rows, line = self.schema.rows, np.array(self.line(theta)) / self.points
-        scale, reach, solved = self.scale(line), float(_CLIPPED), self._solved()
-        off = float(np.abs(theta - line).sum()) + solved  # of the line from the minimiser
+        scale, reach = self.scale(line), float(_CLIPPED)
+        off = np.abs(theta - line)
         return TiltedLook(
             theta=theta,
             features=self.statistic.matrices(first / rows)[:-1, :-1],
@@ -189,18 +189,37 @@ class TiltedSquares(RepeatedLooks):
             line=line,
             square=(square + rows) * scale[0],
             reach=reach,
-            moved=(moved + rows) * scale[1] + off,
-            farthest=1 + float(np.abs(theta).sum()) + solved - reach,
+            moved=(moved + rows) * scale[1] + self._not_counted(off),
+            farthest=self._largest(line) + float(off.sum()) + self._solved() - reach,
         )
 
     def line(self, theta: FloatArray) -> list[int]:
         """A line on the grid [P3]."""
-        return [round(float(b) * self.points) for b in np.clip(theta, -STEEPEST, STEEPEST)]
+        most = self.errors.steepest
+        return [round(float(b) * self.points) for b in np.clip(theta, -most, most)]
 
     def scale(self, line: FloatArray) -> FloatArray:
         """What sums of squares, and of how far residuals were moved, are multiplied by."""
-        largest = 1 + float(np.abs(line).sum())
-        return np.array([largest**2, largest - float(_CLIPPED)]) / (2 * self.schema.rows)
+        largest, reach = self._largest(line), self.errors.reach / self.points
+        return np.array([largest**2, largest - reach]) / (2 * self.schema.rows)
+
+    def _largest(self, line: FloatArray) -> float:
+        """The largest residual that bounds allow."""
+        about = self.errors.along(self.line(line), self.errors.reach)
+        return about.farthest / self.points
+
+    def _reach(self, points: int) -> int:
+        """From where on residuals of the line count as moved: they are those of the minimiser but
+        for its noise and for the grid. Were these added to how far residuals were moved, they would
+        count for all rows, and not for those alone that are clipped."""
+        near = self._solved() + (self.statistic.outcome / 2 + 1) / points
+        slack = min(Fraction(near), _CLIPPED * _SLACK)
+        return max(int(points * (_CLIPPED - slack)), 1)
+
+    def _not_counted(self, off: FloatArray) -> float:
+        """By how much more residuals may have been moved than those of the line tell."""
+        sooner = float(_CLIPPED) - self.errors.reach / self.points
+        return max(float(off.sum()) + self._solved() - sooner, 0.0)
 
     def _solved(self) -> float:
         """How far the noise that hides the solver's error moves any residual, all but surely."""
