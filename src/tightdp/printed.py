@@ -90,11 +90,15 @@ def estimate(value: float, low: float, high: float) -> tuple[str, str, str]:
     ('0.67', '0.33', '1.00')
     >>> estimate(24.0, 21.0, 27.0)
     ('24', '21', '27')
+    >>> estimate(2 / 3, -math.inf, math.inf)
+    ('0.666667', '-inf', 'inf')
     """
     if math.isnan(low) or math.isnan(high):
         return bare(value), "-", "-"
     half = high / 2 - low / 2
     unit = _unit(half, _OF_WIDTH) if 0 < half < math.inf else None
+    if half == math.inf:  # digits of the numbers themselves, of those that have some
+        unit = min(0, *(_unit(z, _BARE) for z in (value, low, high) if math.isfinite(z)), 0)
     middle = _rounded(value, unit)
     least, most = _rounded(low, unit, ROUND_FLOOR), _rounded(high, unit, ROUND_CEILING)
     places = max(map(_places, (middle, least, most)))

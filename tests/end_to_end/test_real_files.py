@@ -143,7 +143,7 @@ FILES = {
     ),
     "question marks, no header": Given(
         "uci/anneal.data",
-        ("--no-header",),
+        ("--no-header", "--delimiter", ","),
         """
         rows = 798
         columns.c33 = {low = 0, high = 5}

@@ -155,7 +155,7 @@ def alike_columns(relation: str, seed: int) -> tuple[tdp.Schema, dict[str, Any]]
 def regression_outside(options: dict[str, Any], relation: str, seed: int) -> list[str]:
     schema, table = alike_columns(relation, seed)
     found = []
-    for epsilon in (0.05, 2.0):
+    for epsilon in (0.05, 2.0, 20.0):
         mechanism = LeastSquares(schema, ["a", "b"], "y", epsilon=epsilon, **options)
         for draw in range(3):
             fit = mechanism.fit(mechanism.release(table, rng=seed + draw))

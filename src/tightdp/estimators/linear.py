@@ -26,6 +26,10 @@ from tightdp.mechanisms.least_squares import LeastSquares
 from tightdp.printed import Covers
 from tightdp.release import Release
 
+_ENDLESS = (
+    "an interval has no ends where noise hides how features vary: more rows, a larger epsilon or "
+    "bounds that they fill would help"
+)
 _MUCH_LONGER = 1.6  # times: from there on a share of epsilon for the size of errors is worth a try
 
 
@@ -167,6 +171,8 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
         population is that of rows moved to their bounds. They need rows enough of every kind that
         matters: a level that two rows have, and errors that two rows carry, are not covered, and
         errors that fewer than some twenty rows carry may be missed in up to a tenth of tables.
+        Where noise hides how features vary, as those do that fill a small part of their bounds,
+        the slope may be anything, and its interval has no ends.
 
         Parameters
         ----------
@@ -235,7 +241,8 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
         first, values = 0 if self.fit_intercept else 1, np.append(self.intercept_, self.coef_)
         whatever = "whatever the errors are" if assume is None else f"if errors have {assume}"
         clamped = self._linear.clamped
-        said = [f"{clamped[0].upper()}{clamped[1:]}."] if clamped else []
+        said = [clamped, _ENDLESS if np.isinf(bounds).any() else ""]
+        said = [f"{words[0].upper()}{words[1:]}." for words in said if words]
         said += self._remedy(bounds, level) if assume is None else []
         return coefficient_table(
             table_title(self),
@@ -256,7 +263,7 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
         even = self._linear.intervals(missed(level), assume="equal variance")
         lengths = [float(np.median(np.ptp(each, axis=1)[1:])) for each in (bounds, even)]
         times = lengths[0] / max(lengths[1], np.finfo(float).tiny)
-        if not times > _MUCH_LONGER:
+        if not _MUCH_LONGER < times < np.inf:
             return []
         return [
             f"They are {times:.1f} times as long as if errors had equal variance, for want of "

@@ -28,13 +28,19 @@ of Cauchy and Schwarz, at most the root of :math:`w \cdot C^{-1} w` times that o
 :math:`m_i^2`, which is at most that of :math:`|m_i|` times the farthest that bounds allow. So a
 candidate is not a point but an interval of that half-width, its room, and ends of intervals are
 quantiles of the ends of candidates.
+
+A candidate whose C is not positive cannot be, but it says that features need not vary in some
+directions, for all that the noise tells; a line may be as steep as it likes there. So it counts,
+for sums that lie in such directions, as one that allows everything: where more of them than the
+level allows do, the interval has no ends, as it must for a ratio whose denominator may be 0 (Gleser
+and Hwang, 1987). Other coefficients keep theirs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy  # scipy.linalg is loaded at its first use
@@ -58,6 +64,8 @@ _LIKELY = 0.9  # of the candidates' variances of the target; what explains more 
 LEAST_FREEDOM = 4.0  # of the tails of sampling errors
 _LEAST_SIGMA = 1e-12  # of errors: what they are scaled up by stays finite
 _ROUNDING, _TINY = 1e-9, 1e-300  # of weights, and of what is divided by
+_FEW = 64  # of the candidates that cannot be, about so many are looked at
+_LOADED = 0.3  # of the length of a sum, in directions without variance: it may be anything
 _ROOM = 1.2  # where the released moments are mostly noise; the coverage page has what was measured
 
 
@@ -66,7 +74,7 @@ class Candidates:
     """Candidates for (intercept, slopes), scaled; ``feasible`` is their share among the draws.
 
     ``room`` is how far a clamp can have moved each of them: slopes, and before them the intercept
-    as the level at the user's zero.
+    as the level at the user's zero. It is infinite in a draw that allows everything.
     """
 
     values: FloatArray
@@ -130,24 +138,42 @@ def candidates(
         The public n, which sets the sampling error.
     """
     many = int(np.clip(_WORK / len(M) ** 2, _FEWEST, _MOST))
-    found, tried = [], 0
+    found: list[_Lines] = []
+    tried = 0
     for _ in range(_BATCHES):
         found += _tried(M, draw, many, rows, rng, wanted, repair=False)
         tried += many
-        good = sum(len(bare) for _, bare, _ in found)
+        good = sum(len(each.bare) for each in found)
         if good >= _ENOUGH * many:
             break
-    else:
+    untold = np.asarray(sum(each.untold for each in found)) / tried
+    if good < _ENOUGH * many:
         found = _tried(M, draw, many, rows, rng, wanted, repair=True)
     width = len(M) - 1 if wanted.combined is None else len(wanted.combined)
-    values = np.concatenate([with_error.reshape(-1, width) for with_error, _, _ in found])
-    room = np.concatenate([each for _, _, each in found])
+    values = np.concatenate([each.values.reshape(-1, width) for each in found])
+    room = np.repeat(np.concatenate([each.room for each in found]), 2 * _ERRORS, axis=0)
+    # half of them: a candidate without ends counts in both tails
+    place = np.arange(len(room))[:, None]
+    endless = np.floor((place + 1) * untold / 2) > np.floor(place * untold / 2)
+    room[:, room.shape[1] - len(untold) :][endless] = np.inf
     if good < _ENOUGH * many:
         # mostly noise: estimates are pulled to zero by more than the candidates differ
         centre = np.median(values, axis=0)
         values = centre + _ROOM * (values - centre)
-    bare = np.concatenate([bare for _, bare, _ in found])
-    return Candidates(values, bare, good / tried, np.repeat(room, 2 * _ERRORS, axis=0))
+    bare = np.concatenate([each.bare for each in found])
+    return Candidates(values, bare, good / tried, room)
+
+
+class _Lines(NamedTuple):
+    """Coefficients with and without sampling error of some candidates, and their room.
+
+    ``untold`` is the number of draws that allow everything, for every sum.
+    """
+
+    values: FloatArray
+    bare: FloatArray
+    room: FloatArray
+    untold: FloatArray
 
 
 def _tried(
@@ -159,9 +185,8 @@ def _tried(
     wanted: Wanted,
     *,
     repair: bool,
-) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
-    """Coefficients with and without sampling error of ``many`` candidates, and their room, a few
-    at a time."""
+) -> list[_Lines]:
+    """Those of ``many`` candidates, a few at a time."""
     few = max(_TOGETHER // len(M) ** 2, 1)
     found = []
     for start in range(0, many, 2 * few):
@@ -275,22 +300,35 @@ def _repaired(C: FloatArray) -> tuple[FloatArray, FloatArray]:
     return root @ root.transpose(0, 2, 1), root
 
 
-@one_blas_thread()  # thousands of small matrices: threads would wait for each other
-def _solve(
-    M: FloatArray, rows: int, rng: RandomSource, wanted: Wanted, *, repair: bool
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Coefficients of every matrix that can be, with and without sampling error, and their room.
+def _untold(parts: _Covariances, wanted: Wanted) -> FloatArray:
+    """Of how many matrices, which are not positive, sums lie in directions that have no variance.
 
-    With ``repair``, those of the others, too, made positive.
+    Features need not vary there, and a line may be as steep as it likes.
     """
+    count, weights = len(parts.C), _weights(wanted)
+    if count == 0:
+        return np.zeros(len(weights))
+    few = slice(0, count, 1 + count // _FEW)
+    value, vector = np.linalg.eigh(parts.C[few] + np.diag(wanted.ridge))
+    along = _Sums(weights, parts.mean[few]).along
+    lost = np.linalg.norm((along @ vector) * (value <= 0)[:, None, :], axis=2)
+    size = np.maximum(np.linalg.norm(along, axis=2), np.abs(weights[:, 0]))
+    return np.asarray(count * (lost > _LOADED * size).mean(axis=0))
+
+
+@one_blas_thread()  # thousands of small matrices: threads would wait for each other
+def _solve(M: FloatArray, rows: int, rng: RandomSource, wanted: Wanted, *, repair: bool) -> _Lines:
+    """Lines of every matrix that can be; with ``repair``, of the others, too, made positive."""
     parts, shift = _centred(M, wanted.shift), wanted.shift
     # not each candidate's own: those left would be the ones that noise gives a large residual
     most = max(float(np.quantile(parts.total, _LIKELY)), 1e-12)
     if repair:
         C, root = _repaired(parts.C)
+        untold = np.zeros(len(_weights(wanted)))
         parts, carried = replace(parts, C=C), np.linalg.inv(root).transpose(0, 2, 1)
     else:
         root, inverse_root, positive = cholesky_factors(parts.C)
+        untold = _untold(parts.only(~positive), wanted)
         parts, carried = parts.only(positive), inverse_root.transpose(0, 2, 1)
     # scores have covariance sigma^2 C / n; the ridge inverse carries them to the slopes
     inverse = carried @ carried.transpose(0, 2, 1)
@@ -310,9 +348,7 @@ def _solve(
     half = rng.normal((size, width + 1, _ERRORS)) * (sigma / np.sqrt(rows))[:, None, None]
     error = np.concatenate([half, -half], axis=2)
     chance = np.tile(rng.normal((size, _ERRORS)), 2)[:, :, None]
-    weights = wanted.combined
-    if weights is None:
-        weights = coefficient_weights(wanted.origin, intercept=shift is None)
+    weights = _weights(wanted)
     sums = _Sums(weights, parts.mean)
     influences = affine_influences(weights, parts.mean, inverse, parts.middle)
     spread = np.sqrt(((sums.along @ carried) ** 2).sum(axis=2) + sums.constant**2)
@@ -326,11 +362,20 @@ def _solve(
     off = sums.errors(np.asarray(carried), error) * scales.long_tails(chance)
     values, bare = sums.values(parts, slopes)[:, None, :] + off, _bare(parts, slopes, shift)
     if wanted.combined is not None:
-        return values, bare, room
+        return _Lines(values, bare, room, untold)
     if shift is not None:  # no level of its own
-        return _through(values, shift), bare, np.column_stack([0 * parts.moved, room])
+        room = np.column_stack([0 * parts.moved, room])
+        return _Lines(_through(values, shift), bare, room, untold)
     level, with_error = values[:, :, 0], values[:, :, 1:]
-    return np.dstack([level - with_error @ wanted.origin, with_error]), bare, room
+    values = np.dstack([level - with_error @ wanted.origin, with_error])
+    return _Lines(values, bare, room, untold)
+
+
+def _weights(wanted: Wanted) -> FloatArray:
+    """Of the sums that are asked for."""
+    if wanted.combined is not None:
+        return wanted.combined
+    return coefficient_weights(wanted.origin, intercept=wanted.shift is None)
 
 
 def coefficient_weights(origin: FloatArray, *, intercept: bool) -> FloatArray:

@@ -328,7 +328,7 @@ def _check_spread(spread: object, features: Sequence[str]) -> Spread | None:
 
 COVERED = (
     "intervals are for the population's coefficients, whatever the errors are, and count noise and "
-    "sampling error"
+    "sampling error; they have no ends where noise hides how features vary"
 )
 
 
@@ -387,7 +387,10 @@ class LinearFit:
         if assume is not None or not (np.count_nonzero(weights, axis=1) > 1).any():
             found = self.candidates(assume)
             values, room = self._in_user_units(found.values), self._room(found)
-            return values @ weights.T, room @ np.abs(weights.T), len(found.noise_only)
+            sizes, untold = np.abs(weights.T), np.isinf(room)
+            room = np.where(untold, 0.0, room) @ sizes
+            room[untold @ (sizes > 0)] = np.inf  # where a sum has a term that nothing is known of
+            return values @ weights.T, room, len(found.noise_only)
         design = self.mechanism.design
         found = self._simulated(None, weights @ design.linear)
         return found.values + weights @ design.offset, found.room, len(found.noise_only)
