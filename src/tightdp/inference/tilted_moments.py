@@ -15,8 +15,10 @@ up to the last term, which moves a coefficient by no more than the mean of :math
 largest influence of a row (:mod:`~tightdp.inference.coefficient_intervals`). Intervals for *least
 squares* follow: neither the ridge nor the clip biases them.
 
-The coefficients are :math:`\theta + (\gamma/n) F^{-1} \theta`, which undoes the pull of the ridge,
-but in directions in which F cannot be told from its noise.
+The coefficients are :math:`\theta + (\gamma/n) F^{-1} \theta`, which undoes the pull of the ridge
+where F can be told from its noise. Their own noise is :math:`F^{-1} V / n`; along its principal
+directions they are shrunk by what they say about their size
+(:func:`~tightdp.inference.moment_solver.solve`), about the mean row.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tightdp.errors import FloatArray
-from tightdp.inference.moment_solver import NoisyMoments
+from tightdp.inference.moment_solver import NoisyMoments, solve
 
-_TOLD = 0.75  # of the root of the number of columns, times the noise of an entry of F
+_TOLD = 0.25  # of the root of the number of columns, times the noise of an entry of F
 _LEAST = 1e-12
 
 
@@ -42,8 +44,8 @@ class TiltedLook:
         The minimiser: intercept and slopes.
     features : array, shape (q + 1, q + 1)
         F, with noise.
-    ridge : float
-        Of the loss, divided by n.
+    ridge, variance : float
+        Of the loss, divided by n; of an entry of V / n.
     line : array, shape (q + 1,)
         The minimiser on a coarser grid, about which residuals were looked at.
     square : float
@@ -59,6 +61,7 @@ class TiltedLook:
     theta: FloatArray
     features: FloatArray
     ridge: float
+    variance: float
     line: FloatArray
     square: float
     reach: float
@@ -103,13 +106,17 @@ class TiltedMoments(NoisyMoments):
     def line(
         self, *, length: float, ridge: FloatArray | None = None, shift: FloatArray | None = None
     ) -> FloatArray:
-        """(intercept, slopes): the minimiser, without the pull of the ridge."""
+        """(intercept, slopes): the minimiser without the pull of the ridge, shrunk."""
         assert self.tilt is not None
         F, noise = self.tilt.features, self.variances()[:-1, :-1]
         value, vector = np.linalg.eigh(F)
         floor = _TOLD * float(np.sqrt(noise.mean() * len(F))) + _LEAST
-        pulled = (vector.T @ self.tilt.theta) / np.maximum(value, floor)
-        return np.asarray(self.tilt.theta + self.tilt.ridge * (vector @ pulled))
+        inverse = (vector / np.maximum(value, floor)) @ vector.T
+        level, *slopes = self.tilt.theta + self.tilt.ridge * inverse @ self.tilt.theta
+        spread, along = np.linalg.eigh(self.tilt.variance * (inverse @ inverse)[1:, 1:])
+        same, none = np.eye(len(spread)), np.zeros((len(spread), len(spread)))
+        found = along @ solve(same, none, along.T @ slopes, spread, length=length)
+        return np.append(level + (slopes - found) @ F[0, 1:], found)
 
     def combined(self) -> FloatArray:
         assert self.tilt is not None

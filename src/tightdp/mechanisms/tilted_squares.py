@@ -35,7 +35,7 @@ SHARE = Fraction(1, 2)
 """Of epsilon, for all that intervals need."""
 
 _FEATURES, _SQUARE = Fraction(11, 20), Fraction(1, 20)  # of that; the rest is for what was clipped
-_NOISE = 0.85  # of the minimiser's part, for its tilt: what the ridge pulls is pulled back
+_NOISE = 0.9  # of the minimiser's part, for its tilt: what the ridge pulls is pulled back
 _CLIPPED = Fraction(1, 2)  # of half the width of the target's bounds: where residuals are clipped
 _SLACK = Fraction(1, 4)  # of where residuals are clipped: by at most so much sooner they count
 _SURE = 1 - 1e-9  # how surely the noise of the solver is within the bound that counts it
@@ -186,12 +186,17 @@ class TiltedSquares(RepeatedLooks):
             theta=theta,
             features=self.statistic.matrices(first / rows)[:-1, :-1],
             ridge=self.tilt.calibration.ridge / rows,
+            variance=self._tilts() / rows**2,
             line=line,
             square=(square + rows) * scale[0],
             reach=reach,
             moved=(moved + rows) * scale[1] + self._not_counted(off),
             farthest=self._largest(line) + float(off.sum()) + self._solved() - reach,
         )
+
+    def _tilts(self) -> float:
+        """The mean variance of the entries of the tilt."""
+        return float(orders.variances(self.tilt.ball, self.tilt.calibration.rate).mean())
 
     def line(self, theta: FloatArray) -> list[int]:
         """A line on the grid [P3]."""
