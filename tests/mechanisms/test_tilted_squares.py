@@ -455,6 +455,14 @@ def test_a_fitted_regression_says_it():
         tdp.Ridge(**options, method="objective").fit(rows, "y")
 
 
+def test_a_summary_says_what_the_clip_costs():
+    options = {"epsilon": 4, "bounds": facts(20_000), "random_state": 1, "method": "objective"}
+    said = "times as long as if no residual were so large"
+    for outliers, costs in ((0.1, True), (0.0, False)):
+        model = tdp.LinearRegression(**options).fit(table(20_000, 8, outliers=outliers), "y")
+        assert (said in str(model.summary())) == costs
+
+
 def test_a_plan_can_ask_for_it(tmp_path):
     rng = np.random.default_rng(9)  # even rows, of which the preview is
     rows = {name: rng.uniform(-1, 1, 3_000) for name in NAMES}

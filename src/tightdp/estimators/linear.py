@@ -244,6 +244,7 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
         said = [clamped, _ENDLESS if np.isinf(bounds).any() else ""]
         said = [f"{words[0].upper()}{words[1:]}." for words in said if words]
         said += self._remedy(bounds, level) if assume is None else []
+        said += self._cost_of_clip(bounds, level, assume) if self._linear.tilt else []
         return coefficient_table(
             table_title(self),
             self.mechanism_.names,
@@ -268,6 +269,18 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
         return [
             f"They are {times:.1f} times as long as if errors had equal variance, for want of "
             "their size: `interval_share=0.1` buys it.",
+        ]
+
+    def _cost_of_clip(self, bounds: FloatArray, level: float, assume: str | None) -> list[str]:
+        """Where the clip of residuals makes the most of intervals, and what has none."""
+        without = self._linear.unclipped().intervals(missed(level), assume=assume)
+        lengths = [float(np.median(np.ptp(each, axis=1)[1:])) for each in (bounds, without)]
+        times = lengths[0] / max(lengths[1], np.finfo(float).tiny)
+        if not _MUCH_LONGER < times < np.inf:
+            return []
+        return [
+            f"They are {times:.1f} times as long as if no residual were so large: those of "
+            "method='moments' may be shorter.",
         ]
 
     def __sklearn_tags__(self) -> Any:

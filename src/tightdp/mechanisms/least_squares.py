@@ -419,6 +419,11 @@ class LinearFit:
             "intervals count what that can have changed"
         )
 
+    def unclipped(self) -> LinearFit:
+        """The same as if no residual had been clipped: what the clip costs intervals."""
+        assert self.tilt is not None
+        return replace(self, tilt=replace(self.tilt, moved=-np.inf), _drawn={})
+
     def noise_std(self, assume: str | None = None) -> FloatArray:
         """Half the distance of the quantiles of the noise one sigma away."""
         bare = self._in_user_units(self.candidates(assume).noise_only)
