@@ -538,8 +538,9 @@ def objective(only: str | None) -> tuple[list[str], list[str]]:
             rival = min(distance(each, slopes_of(again)) for each in rivals)
             for words, size in (("the default", own), ("best peer", rival)):
                 ratios.setdefault(f"Error over {words}", []).append((error / size, name, epsilon))
-            longer = float(lengths[0] / lengths[1])
-            ratios.setdefault("Length over the default's", []).append((longer, name, epsilon))
+            longer = float(lengths[0] / lengths[1]) if np.isfinite(lengths).all() else np.nan
+            if np.isfinite(longer):  # where both have ends
+                ratios.setdefault("Length over the default's", []).append((longer, name, epsilon))
             share = np.mean(held, axis=0)
             shares.append((float(share.mean()), name, epsilon))
             said = [name, f"{epsilon:g}", f"{own:.3g}", f"{error:.3g}", f"{error / own:.2f}"]
