@@ -64,7 +64,7 @@ _LIKELY = 0.9  # of the candidates' variances of the target; what explains more 
 LEAST_FREEDOM = 4.0  # of the tails of sampling errors
 _LEAST_SIGMA = 1e-12  # of errors: what they are scaled up by stays finite
 _ROUNDING, _TINY = 1e-9, 1e-300  # of weights, and of what is divided by
-_FEW = 64  # of the candidates that cannot be, about so many are looked at
+_FEW, _LOOKED = 64, 100_000  # candidates that cannot be, and their entries, looked at of a batch
 _LOADED = 0.3  # of the length of a sum, in directions without variance: it may be anything
 _MANY = 7  # columns; of more each has a smaller part of a direction, as 1/4 in that of sixteen
 _ROOM = 1.2  # where the released moments are mostly noise; the coverage page has what was measured
@@ -309,7 +309,8 @@ def _untold(parts: _Covariances, wanted: Wanted) -> FloatArray:
     count, weights = len(parts.C), _weights(wanted)
     if count == 0:
         return np.zeros(len(weights))
-    few = slice(0, count, 1 + count // _FEW)
+    looked = int(np.clip(_LOOKED / parts.C.shape[-1] ** 2, 2, _FEW))  # wide ones take long
+    few = slice(0, count, 1 + count // looked)
     value, vector = np.linalg.eigh(parts.C[few] + np.diag(wanted.ridge))
     along = _Sums(weights, parts.mean[few]).along
     lost = np.linalg.norm((along @ vector) * (value <= 0)[:, None, :], axis=2)
