@@ -261,6 +261,18 @@ def test_no_heading_is_said_twice(report):
     assert report.html().count('<th scope="col">column</th>') == 1
 
 
+def test_an_interval_without_ends_is_json(tmp_path):
+    facts = tdp.Schema({"x": tdp.Interval(-1, 1), "y": tdp.Interval(-1, 1)}, rows=200)
+    rows = {"x": np.linspace(-0.01, 0.01, 200), "y": np.linspace(-1, 1, 200)}
+    test = tdp.RegressionTest(facts, ["x"], "y", "x", epsilon=1)
+    report = Report.of(test.release(rows, rng=1))
+    report.save(tmp_path / "r.json")
+    text = (tmp_path / "r.json").read_text()
+    (part,) = json.loads(text, parse_constant=pytest.fail)["releases"]
+    assert (part["low"], part["high"]) == (["-inf", None], ["inf", None])
+    assert np.isinf(tdp.Release.from_dict(part["release"]).interval[0]).all()
+
+
 def test_the_numbers_are_the_same_in_json(report, tmp_path):
     report.save(tmp_path / "r.json")
     record = json.loads((tmp_path / "r.json").read_text())

@@ -199,6 +199,55 @@ def test_a_slope_that_noise_hides_has_no_ends(options, seed, monkeypatch):
     assert held_by_a_narrow_column(options, seed)[0][0] < held[0] - 0.1
 
 
+def test_slopes_of_sixteen_columns_that_sum_nearly_to_nothing(seed):
+    """Their sum has a steep slope; each has a quarter of its direction, and intervals of a second
+    look held two thirds of the slopes."""
+    line = tdp.LinearRegression(epsilon=2, bounds=[(-1, 1)] * 16 + [(-3, 3)], stages=2)
+    held = []
+    for k in range(10):
+        rng = np.random.default_rng([seed, k])
+        X = rng.uniform(-1, 1, (20_000, 16))
+        X += 0.01 * rng.standard_normal((20_000, 1)) - X.mean(axis=1, keepdims=True)
+        X = np.clip(X, -1, 1)
+        y = 4 * X.sum(axis=1) + 0.1 * rng.standard_normal(20_000)
+        low, high = line.set_params(random_state=1000 * seed + k).fit(X, y).conf_int().T
+        held.append((low <= 4) & (high >= 4))
+    assert np.mean(held) > 0.85
+
+
+def test_the_sum_of_columns_that_vary_together_is_known_whatever_is_assumed(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (20_000, 2))
+    X[:, 1] = np.clip(X[:, 0] + 0.005 * X[:, 1], -1, 1)
+    y = X.sum(axis=1) + 0.2 * rng.standard_normal(20_000)
+    model = tdp.LinearRegression(epsilon=1, bounds=[(-1, 1)] * 2 + [(-2.5, 2.5)], random_state=seed)
+    model.fit(X, y)
+    for assume in (None, "equal variance"):
+        assert np.isinf(model.conf_int(assume=assume)).all()
+        assert (
+            model.test("x0 + x1", assume=assume).p_value < 0.05
+        )  # was about 1 with equal variance
+        assert model.test("x0 - x1", assume=assume).p_value > 0.05
+
+
+def test_intervals_that_hold_at_once_are_no_shorter_than_each_by_itself(seed):
+    """Of few rows: slopes have no ends, and the intercept in more of the draws than alpha, but not
+    in twice as many."""
+    line = tdp.LinearRegression(epsilon=1, bounds=[(-1, 1)] * 3 + [(-2, 2)], method="objective")
+    endless = []
+    for k in range(20):
+        rng = np.random.default_rng([seed, k])
+        X = rng.uniform(-1, 1, (300, 3)) * [0.05, 1, 1]
+        y = 15 * X[:, 0] + 0.5 * X[:, 1] + 0.2 * rng.standard_normal(300)
+        line.set_params(random_state=1000 * seed + k).fit(X, y)
+        each = line.conf_int(intercept=True)
+        together = line.conf_int(intercept=True, simultaneous=True)
+        assert (together[:, 0] <= each[:, 0]).all()
+        assert (together[:, 1] >= each[:, 1]).all()
+        endless.append(np.isinf(each[0]).all())
+    assert np.mean(endless) > 0.3
+
+
 def test_errors_of_unequal_variance_are_covered_and_the_textbook_is_not_enough(seed):
     draw = line("normal", np.random.default_rng(seed), unequal=True)
     assert not short(*linear_errors(draw, LINE, 20_000, 20.0, 30, seed))

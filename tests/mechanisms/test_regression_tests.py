@@ -47,6 +47,19 @@ def test_it_says_what_the_fitted_model_says(tested, null):
     assert ((low <= found.estimate) & (found.estimate <= high)).all()
 
 
+@pytest.mark.parametrize("assume", [None, "equal variance"])
+def test_a_slope_that_noise_hides_is_not_known_to_a_test_either(assume):
+    rows = table(1)
+    rows["a"] = 0.01 * rows["a"]
+    test = built(["a", "b"], null=[0, 0], epsilon=1, assume=assume)
+    release = test.release(rows, rng=3)
+    assert np.isinf(release.interval[0]).all()
+    assert np.isinf(tdp.Release.from_json(release.to_json()).interval[0]).all()
+    model = tdp.LinearRegression(epsilon=1, bounds=SCHEMA, random_state=3)
+    model.fit(np.column_stack([rows[name] for name in NAMES]), rows["y"])
+    assert release["p-value"] == model.test(["a", "b"], assume=assume).p_value
+
+
 def test_tests_of_one_regression_share_its_release(line):
     ledger = tdp.Ledger(epsilon=4, allow_seeded=True)
     first = line.release(table(1), ledger=ledger, key="line", rng=1)

@@ -64,8 +64,9 @@ _LIKELY = 0.9  # of the candidates' variances of the target; what explains more 
 LEAST_FREEDOM = 4.0  # of the tails of sampling errors
 _LEAST_SIGMA = 1e-12  # of errors: what they are scaled up by stays finite
 _ROUNDING, _TINY = 1e-9, 1e-300  # of weights, and of what is divided by
-_FEW = 64  # of the candidates that cannot be, about so many are looked at
+_FEW, _LOOKED = 64, 100_000  # candidates that cannot be, and their entries, looked at of a batch
 _LOADED = 0.3  # of the length of a sum, in directions without variance: it may be anything
+_MANY = 7  # columns; of more each has a smaller part of a direction, as 1/4 in that of sixteen
 _ROOM = 1.2  # where the released moments are mostly noise; the coverage page has what was measured
 
 
@@ -308,12 +309,14 @@ def _untold(parts: _Covariances, wanted: Wanted) -> FloatArray:
     count, weights = len(parts.C), _weights(wanted)
     if count == 0:
         return np.zeros(len(weights))
-    few = slice(0, count, 1 + count // _FEW)
+    looked = int(np.clip(_LOOKED / parts.C.shape[-1] ** 2, 2, _FEW))  # wide ones take long
+    few = slice(0, count, 1 + count // looked)
     value, vector = np.linalg.eigh(parts.C[few] + np.diag(wanted.ridge))
     along = _Sums(weights, parts.mean[few]).along
     lost = np.linalg.norm((along @ vector) * (value <= 0)[:, None, :], axis=2)
     size = np.maximum(np.linalg.norm(along, axis=2), np.abs(weights[:, 0]))
-    return np.asarray(count * (lost > _LOADED * size).mean(axis=0))
+    loaded = _LOADED * min(1.0, np.sqrt(_MANY / value.shape[1]))
+    return np.asarray(count * (lost > loaded * size).mean(axis=0))
 
 
 @one_blas_thread()  # thousands of small matrices: threads would wait for each other
@@ -569,8 +572,12 @@ def simultaneous_intervals(
 
     Equal-tailed intervals with one common tail, which is halved until the share is reached. See
     :func:`quantile_intervals` for ``upper``.
+
+    >>> ends = np.append(np.arange(96.0), [np.inf] * 4)[:, None]
+    >>> simultaneous_intervals(-ends, 0.06, ends)
+    array([[-inf,  inf]])
     """
-    check_probability("alpha", alpha)
+    tail = check_probability("alpha", alpha) / 2
     above = values if upper is None else upper
     low_order, high_order = np.sort(values, axis=0), np.sort(above, axis=0)
     at_most, at_least = np.empty(values.shape), np.empty(values.shape)
@@ -578,7 +585,9 @@ def simultaneous_intervals(
         at_most[:, j] = np.searchsorted(low_order[:, j], values[:, j], side="right")
         at_least[:, j] = len(values) - np.searchsorted(high_order[:, j], above[:, j], side="left")
     depth = np.minimum(at_most, at_least).min(axis=1)  # how central a vector is at worst
-    cut = max(int(np.quantile(depth, alpha, method="lower")), 1)
+    # no further in than the ends of each by itself: what has no ends counts in both tails at once
+    own = int(tail * (len(values) - 1)) + 1
+    cut = min(max(int(np.quantile(depth, alpha, method="lower")), 1), own)
     return np.column_stack([low_order[cut - 1], high_order[len(values) - cut]])
 
 

@@ -382,17 +382,19 @@ class LinearFit:
         they have.
 
         Where errors have equal variance, sums of candidates are candidates for sums. Where they
-        may not, a sum of several coefficients has a largest sampling error of its own.
+        may not, a sum of several coefficients has a largest sampling error of its own; and so it
+        has where nothing is known of one of its terms.
         """
         if assume is not None or not (np.count_nonzero(weights, axis=1) > 1).any():
             found = self.candidates(assume)
             values, room = self._in_user_units(found.values), self._room(found)
-            sizes, untold = np.abs(weights.T), np.isinf(room)
-            room = np.where(untold, 0.0, room) @ sizes
-            room[untold @ (sizes > 0)] = np.inf  # where a sum has a term that nothing is known of
-            return values @ weights.T, room, len(found.noise_only)
+            untold = np.isinf(room) @ (weights.T != 0)
+            if not (untold & (np.count_nonzero(weights, axis=1) > 1)).any():
+                finite = np.where(np.isinf(room), 0.0, room) @ np.abs(weights.T)
+                return values @ weights.T, np.where(untold, np.inf, finite), len(found.noise_only)
+        # of columns that vary together each alone may have any slope, but not their sum
         design = self.mechanism.design
-        found = self._simulated(None, weights @ design.linear)
+        found = self._simulated(assume, weights @ design.linear)
         return found.values + weights @ design.offset, found.room, len(found.noise_only)
 
     def _room(self, found: Candidates) -> FloatArray:

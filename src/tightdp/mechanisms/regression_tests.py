@@ -108,10 +108,11 @@ class RegressionTest(PlannedReading):
             return release  # read already
         fit = self.squares.fit(release)
         value = self.weights @ fit.coefficients
-        found, _, draws = fit.sums(self.weights, self.assume)
-        ends = holding(value, simultaneous_intervals(found, missed_share(release.confidence)))
+        found, room, draws = fit.sums(self.weights, self.assume)
+        alpha = missed_share(release.confidence)
+        ends = holding(value, simultaneous_intervals(found - room, alpha, found + room))
         size, ellipsoid = len(self.names), self.assume is not None
-        p = p_value(found, value, self.null, draws, ellipsoid=ellipsoid)
+        p = p_value(found, value, self.null, draws, ellipsoid=ellipsoid, room=room)
         return replace(
             release,
             names=self.names,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -285,7 +286,7 @@ class Report:
         elif ending == ".md":
             text = self.markdown()
         else:
-            text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False)
+            text = json_text(self)
         return write_whole("report", path, text)
 
     def __str__(self) -> str:
@@ -332,3 +333,17 @@ def _read(model: Any) -> Answer:
     """What a person wants to know of a fitted estimator, with intervals where there are any."""
     mechanism, release = getattr(model, "mechanism_", None), model.release_
     return mechanism.answer(release) if isinstance(mechanism, Mechanism) else Answer.of(release)
+
+
+def json_text(report: Report) -> str:
+    """A report as JSON, which has no infinite numbers: an end that is none is a text."""
+    return json.dumps(_stated(report.to_dict()), indent=2, ensure_ascii=False)
+
+
+def _stated(value: object) -> object:
+    """Plain values in which infinite numbers are texts."""
+    if isinstance(value, Mapping):
+        return {key: _stated(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_stated(item) for item in value]
+    return str(value) if isinstance(value, float) and math.isinf(value) else value

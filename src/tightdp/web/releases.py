@@ -11,7 +11,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -28,7 +27,7 @@ from tightdp.plans.toml_text import to_toml
 from tightdp.privacy import text_up
 from tightdp.report import Report
 from tightdp.report.page import sheet
-from tightdp.report.report import rows_file
+from tightdp.report.report import json_text, rows_file
 from tightdp.web.shown import amount_words, booked
 
 _KEPT = 50  # jobs that are remembered
@@ -86,8 +85,7 @@ class Job:
         if form == "html":
             return f"{stem}.html", "text/html", report.html()
         if form == "json":
-            text = json.dumps(report.to_dict(), indent=2, ensure_ascii=False)
-            return f"{stem}.json", "application/json", text
+            return f"{stem}.json", "application/json", json_text(report)
         if form == "csv":
             return f"{stem}.csv", "text/csv", values_csv(report)
         if form == "registry":
