@@ -91,11 +91,12 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
     method : {"moments", "objective"}, optional
         What the coefficients are made of: "moments", by default, or "objective", the minimiser of a
         randomly tilted loss (:class:`~tightdp.mechanisms.tilted_squares.TiltedSquares`). It is the
-        tilt of one row's gradient that costs, not all second moments: coefficients then err by half
-        as much in the middle of a grid of settings, and intervals are about as long where epsilon
-        is 1 and more, longer where it is small. Residuals beyond a quarter of the width of the
-        target's bounds count as so large, which intervals for least squares take into account. As
-        for ``stages`` rows are of a public number, one of each person, and are kept in memory.
+        tilt of one row's gradient that costs, not all second moments: coefficients then err by 0.65
+        as much in the median of a grid of settings, and intervals are about as long; they are
+        longer where features are nearly collinear, or residuals large. Those beyond a quarter of
+        the width of the target's bounds count as so large, which intervals for least squares take
+        into account. As for ``stages`` rows are of a public number, one of each person, and are
+        kept in memory.
 
     Attributes
     ----------
@@ -262,31 +263,27 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
         if not self.mechanism_.may_look_at_errors():
             return []
         even = self._linear.intervals(missed(level), assume="equal variance")
-        lengths = [float(np.median(np.ptp(each, axis=1)[1:])) for each in (bounds, even)]
-        times = lengths[0] / max(lengths[1], np.finfo(float).tiny)
-        if not _MUCH_LONGER < times < np.inf:
-            return []
-        return [
-            f"They are {times:.1f} times as long as if errors had equal variance, for want of "
-            "their size: `interval_share=0.1` buys it.",
-        ]
+        said = "errors had equal variance, for want of their size: `interval_share=0.1` buys it."
+        return _much_longer(bounds, even, said)
 
     def _cost_of_clip(self, bounds: FloatArray, level: float, assume: str | None) -> list[str]:
         """Where the clip of residuals makes the most of intervals, and what has none."""
         without = self._linear.unclipped().intervals(missed(level), assume=assume)
-        lengths = [float(np.median(np.ptp(each, axis=1)[1:])) for each in (bounds, without)]
-        times = lengths[0] / max(lengths[1], np.finfo(float).tiny)
-        if not _MUCH_LONGER < times < np.inf:
-            return []
-        return [
-            f"They are {times:.1f} times as long as if no residual were so large: those of "
-            "method='moments' may be shorter.",
-        ]
+        said = "no residual were so large: those of method='moments' may be shorter."
+        return _much_longer(bounds, without, said)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # noise may drown a small table
         return tags
+
+
+def _much_longer(bounds: FloatArray, others: FloatArray, words: str) -> list[str]:
+    """A sentence where intervals are much longer than others would be; the intercept aside."""
+    lengths = [float(np.median(np.ptp(each, axis=1)[1:])) for each in (bounds, others)]
+    times = lengths[0] / max(lengths[1], np.finfo(float).tiny)
+    much = _MUCH_LONGER < times < np.inf
+    return [f"They are {times:.1f} times as long as if {words}"] if much else []
 
 
 class Ridge(LinearRegression):

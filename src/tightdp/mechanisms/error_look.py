@@ -141,18 +141,10 @@ class ErrorLook(RepeatedLooks):
         return self.statistic.layout
 
     @property
-    def looks(self) -> tuple[SplitMechanism, SplitMechanism]:
-        return self.first, self.second
-
-    @property
     def squares(self) -> ErrorSquares:
         """The sums of the second look, for the line that is 0 and one influence for a column."""
         assert isinstance(self.second.statistic, ErrorSquares)
         return self.second.statistic
-
-    @property
-    def points(self) -> int:
-        return self.squares.points
 
     @property
     def law(self) -> str:

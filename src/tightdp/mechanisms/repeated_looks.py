@@ -12,7 +12,7 @@ import numpy as np
 from tightdp.accepted import TableLike
 from tightdp.accounting import Cost
 from tightdp.data.one_pass import IntegerSum, KeptRows
-from tightdp.data.residual_sums import STEEPEST
+from tightdp.data.residual_sums import STEEPEST, ResidualSums
 from tightdp.data.statistics import Statistic
 from tightdp.errors import FloatArray, fail
 from tightdp.inference.moment_solver import NoisyMoments
@@ -33,8 +33,8 @@ MOST_KEPT = 1 << 27
 class RepeatedLooks(Mechanism):
     """Base: a first look at the moments, and more at what public facts and noisy sums make of them.
 
-    Subclasses say which mechanisms look (``looks``, the first one first), and what follows from
-    noisy integers (:meth:`_looked`).
+    Subclasses set the first look and the ``second``, say which others there are (``looks``), and
+    what follows from noisy integers (:meth:`_looked`).
 
     Order of events: parameters are checked, the ledger is charged once, all noises are drawn, and
     only then are rows read, once; they are kept for the later looks, which always take place.
@@ -42,6 +42,7 @@ class RepeatedLooks(Mechanism):
 
     names: tuple[str, ...]
     first: SplitMechanism
+    second: SplitMechanism
 
     def _look_first(
         self,
@@ -59,14 +60,15 @@ class RepeatedLooks(Mechanism):
         self.first = SplitMechanism(chosen.moments, chosen.parts, epsilon=epsilon)  # [P1]
 
     @property
-    @abstractmethod
     def looks(self) -> tuple[SplitMechanism, ...]:
         """All of them, in order."""
+        return self.first, self.second
 
     @property
-    @abstractmethod
     def points(self) -> int:
         """Of the grid on which public coefficients lie, per unit of a scaled column."""
+        assert isinstance(self.second.statistic, ResidualSums)
+        return self.second.statistic.points
 
     @abstractmethod
     def _looked(self, kept: KeptRows, noisy: list[int], others: list[Any]) -> tuple[list[int], int]:
@@ -157,6 +159,7 @@ def single_rows(schema: Schema) -> bool:
 
 
 def check_rows(schema: Schema, columns: int, asked: str) -> None:
+    """Refuse rows that no later look is made for, or too many of them to be kept."""
     if not single_rows(schema):
         fail(
             f"`{asked}` needs a public number of rows, and one row of every person: leave it out, "

@@ -65,8 +65,8 @@ class TiltedSquares(RepeatedLooks):
     Order of events: that of :class:`~tightdp.mechanisms.repeated_looks.RepeatedLooks`.
 
     The tilt needs the noise of q + 1 numbers that move by the threshold, not of all second moments:
-    coefficients err by a third to two thirds of what they do with these. What least squares are is
-    told by :mod:`~tightdp.inference.tilted_moments`.
+    coefficients err by 0.65 of what they do with these, in the median of a grid. What least squares
+    are is told by :mod:`~tightdp.inference.tilted_moments`.
 
     Parameters
     ----------
@@ -143,18 +143,10 @@ class TiltedSquares(RepeatedLooks):
         )
 
     @property
-    def looks(self) -> tuple[SplitMechanism, SplitMechanism]:
-        return self.first, self.second
-
-    @property
     def errors(self) -> LineErrors:
         """The sums of the last look, for the line that is 0."""
         assert isinstance(self.second.statistic, LineErrors)
         return self.second.statistic
-
-    @property
-    def points(self) -> int:
-        return self.errors.points
 
     @property
     def cost(self) -> Cost:

@@ -139,10 +139,6 @@ class TwoLooks(RepeatedLooks):
         return self.first, self.watch, self.second
 
     @property
-    def points(self) -> int:
-        return self.residuals.points
-
-    @property
     def residuals(self) -> ResidualSums:
         """The sums of the second look, for the line that is 0 and half of the bounds."""
         assert isinstance(self.second.statistic, ResidualSums)
