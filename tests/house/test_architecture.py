@@ -15,7 +15,7 @@ SOURCE = ROOT / "src" / "tightdp"
 # A room may use the rooms on earlier lines and its own modules, nothing else.
 FLOORS = [
     ["errors", "accepted"],
-    ["named_arguments", "paths", "printed", "progress", "values"],
+    ["named_arguments", "paths", "plain_values", "printed", "progress", "values"],
     ["cell_dates", "parameters"],
     ["randomness", "privacy", "column_rules"],
     ["date_rule"],

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from fractions import Fraction
-from typing import Any, TextIO
-
-import numpy as np
+from typing import TextIO
 
 from tightdp.errors import (
     BudgetError,
@@ -25,6 +21,7 @@ from tightdp.errors import (
     visible,
 )
 from tightdp.paths import said_by_system
+from tightdp.plain_values import plain
 
 
 class Exit(IntEnum):
@@ -163,20 +160,3 @@ def drop_unwritten() -> None:
     except (OutputError, BrokenPipeError):
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def plain(value: object) -> Any:
-    """Plain values for JSON; numbers that are not finite become texts."""
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain(item) for item in value]
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, Fraction):
-        return str(value)
-    return value if isinstance(value, (int, str, bool)) or value is None else str(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -18,6 +17,7 @@ from tightdp.ledger import Ledger
 from tightdp.meaning import explain, guess_bound
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.paths import check_path, check_target, write_whole
+from tightdp.plain_values import plain
 from tightdp.plans.plan import Plan, PlanResult
 from tightdp.privacy import Guarantee
 from tightdp.release import Release
@@ -337,13 +337,4 @@ def _read(model: Any) -> Answer:
 
 def json_text(report: Report) -> str:
     """A report as JSON, which has no infinite numbers: an end that is none is a text."""
-    return json.dumps(_stated(report.to_dict()), indent=2, ensure_ascii=False)
-
-
-def _stated(value: object) -> object:
-    """Plain values in which infinite numbers are texts."""
-    if isinstance(value, Mapping):
-        return {key: _stated(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_stated(item) for item in value]
-    return str(value) if isinstance(value, float) and math.isinf(value) else value
+    return json.dumps(plain(report.to_dict()), indent=2, ensure_ascii=False)
