@@ -15,10 +15,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from tightdp.errors import InfeasibleSamplingError
 from tightdp.geometry.moment_bodies import KINDS, NUCLEAR_LIMIT, MomentBody
 from tightdp.geometry.moment_sampling import SplitSampler
 from tightdp.geometry.moment_true_hull import MomentHull
-from tightdp.randomness import RandomSource, SeededSource
+from tightdp.noise.on_lattice import lattice_noise
+from tightdp.randomness import RandomSource, SecureSource, SeededSource
 
 Array = NDArray[np.float64]
 
@@ -41,19 +43,32 @@ def rate(draw: Callable[[], Array], seconds: float = 1.5) -> float:
     return count / (time.perf_counter() - start)
 
 
+def exact_draws(body: MomentBody) -> tuple[str, str]:
+    """The share of proposals of integers that are kept, and draws per second."""
+    try:
+        noise = lattice_noise(body, 1.0)
+        noise.check_feasible()
+    except InfeasibleSamplingError:
+        return "-", "refused"
+    share, rng, batch = noise.body.share, SecureSource(), 20 if body.kind == "triangle" else 2_000
+    return f"{share:.4f}", f"{rate(lambda: noise.sample(batch, rng=rng)):,.0f}"
+
+
 def split_table() -> list[str]:
     rows = [
-        "| p | d | acceptance | split, draws/s | cube rejection, draws/s | ratio |",
-        "|---|---|---|---|---|---|",
+        "| p | d | floats: kept | draws/s | exact integers: kept | draws/s "
+        "| cube rejection, floats, draws/s | exact / cube rejection |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for p in (2, 5, 8, 12, 20, 30):
         body, rng = MomentBody(p, "cylinder"), SeededSource(p)
         share, error = SplitSampler(p).acceptance(20_000, rng)
         split = rate(lambda: body.sample(10_000, rng=rng))  # noqa: B023
-        line = f"| {p} | {body.dim} | {share:.4f} ({error:.4f}) | {split:,.0f} |"
+        kept, exact = exact_draws(body)
+        line = f"| {p} | {body.dim} | {share:.4f} ({error:.4f}) | {split:,.0f} | {kept} | {exact} |"
         if p <= 12:
             cube = rate(lambda: cube_rejection(body, 50, rng))  # noqa: B023
-            line += f" {cube:,.0f} | {split / cube:.1f} |"
+            line += f" {cube:,.0f} | {float(exact.replace(',', '')) / cube:.1f} |"
         else:
             line += " - | - |"
         rows.append(line)
@@ -61,13 +76,17 @@ def split_table() -> list[str]:
 
 
 def coupling_table() -> list[str]:
-    rows = ["| p | d | block, sweeps | draws/s | one draw, ms |", "|---|---|---|---|---|"]
-    for p in (3, 5, 8, 12):
+    rows = [
+        "| p | d | block, sweeps | draws/s | one draw, ms | exact integers: kept | draws/s |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for p in (3, 5, 7, 8, 12):
         body, rng = MomentBody(p), SeededSource(p)
         many = rate(lambda: body.sample(1_024, rng=rng), 4.0)  # noqa: B023
         single = 1e3 / rate(lambda: body.sample(1, rng=rng))  # noqa: B023
         rows.append(
-            f"| {p} | {body.dim} | {body._sampler.sweeps} | {many:,.0f} | {single:.0f} |"  # type: ignore[union-attr]
+            f"| {p} | {body.dim} | {body._sampler.sweeps} | {many:,.0f} | {single:.0f} "  # type: ignore[union-attr]
+            f"| {' | '.join(exact_draws(body))} |"
         )
     return rows
 

@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.errors import FloatArray, WideIntegers, check_choice, check_count
+from tightdp.exact.first_moments import FirstMoments, product_room, square_room
 from tightdp.exact.lattice_bodies import curved_level, under_curve
 from tightdp.exact.lattice_body import LatticeBody, Rows, TestedBody, box_points
 from tightdp.geometry.moment_sampling import MomentLayout
 from tightdp.randomness import RandomSource
-
-Draw = Callable[[WideIntegers, int], WideIntegers]
-"""From levels and a place 1, 2, ... to one candidate a row."""
 
 _NODES = 96  # of a quadrature of polynomials and their pieces, for stated errors only
 
@@ -31,12 +29,12 @@ LATTICE_KINDS = ("cylinder", "triples", "triangle")
 class MomentLatticeBody(LatticeBody):
     """The moment bodies "cylinder", "triples" and "triangle" of :class:`~tightdp.MomentBody`.
 
-    Every coordinate has the box side [-2l, 2l]. Coordinates are proposed one after the other, each
-    uniform on its box side, and a row is dropped as soon as a coordinate exceeds the bound that the
-    earlier ones leave it. The same rows survive as if whole points were tested at the end.
+    All lie in the cylinder body. Its first moments are proposed where its points are
+    (:mod:`~tightdp.exact.first_moments`), products and squares uniformly on what these leave them,
+    node after node; a row is dropped as soon as it leaves the body.
     """
 
-    safe_entry = 1 << 30
+    safe_level = safe_entry = 1 << 30  # the greatest product of two integers is 2 level**2
 
     def __init__(self, p: int, kind: str) -> None:
         self.p, self.kind = check_count("p", p), check_choice("kind", kind, LATTICE_KINDS)
@@ -64,46 +62,67 @@ class MomentLatticeBody(LatticeBody):
     def propose(
         self, levels: WideIntegers, offset: int, rng: RandomSource
     ) -> tuple[WideIntegers, Rows]:
-        # Uniform below 4 (l + step), shifted by 2l: covers [-2l, 2l], the rest is refused.
-        def draw(level: WideIntegers, place: int) -> WideIntegers:
-            return rng.integers_below(4 * (level + (offset + place))) - 2 * level
+        u, rows = self._first.propose(levels, offset, rng)
+        level, pair = levels[rows, None], self.layout.pair
+        z = np.zeros((len(rows), self.dim), dtype=levels.dtype)
+        z[:, pair[0, 1:]] = u
+        for j in range(2, self.layout.nodes):
+            room = product_room(np.abs(u[:, : j - 1]), np.abs(u[:, j - 1 : j]), level)
+            z[:, pair[1:j, j]] = box_points(-room, room, rng)
+            trios = self._inner[j]
+            if len(trios):
+                keep = (np.abs(z[:, trios]).sum(axis=2) <= 4 * level).all(axis=1)
+                z, u, level, rows = z[keep], u[keep], level[keep], rows[keep]
+        room = square_room(np.abs(u[:, :-1]), level)
+        z[:, self.layout.square] = box_points(-room, room, rng)
+        if self.kind == "triangle":  # its squares also heed the products
+            sides = [np.abs(z[:, star]).max(axis=1) for star in self._stars]
+            squares = np.abs(z[:, self.layout.square])
+            keep = under_curve(np.column_stack(sides), squares, level).all(axis=1)
+            z, rows = z[keep], rows[keep]
+        return z, rows
 
-        return self._walk(levels, draw)
+    @cached_property
+    def _first(self) -> FirstMoments:
+        return FirstMoments(self.p)
+
+    @cached_property
+    def _inner(self) -> list[NDArray[np.int64]]:
+        """For every node, the sides of the triangles whose greatest node it is, not through 0."""
+        pair, none = self.layout.pair, np.zeros((0, 3), dtype=np.int64)
+        if self.kind == "cylinder":
+            return [none] * self.layout.nodes
+        return [
+            np.array(
+                [(pair[h, i], pair[h, j], pair[i, j]) for h, i in combinations(range(1, j), 2)]
+            )
+            if j > 2
+            else none
+            for j in range(self.layout.nodes)
+        ]
 
     def cells(self, level: int) -> int:
         return (4 * level + 1) ** self.dim
 
     def scatter(self, levels: WideIntegers, rng: RandomSource) -> tuple[WideIntegers, Rows]:
-        def draw(level: WideIntegers, place: int) -> WideIntegers:
-            return box_points(-2 * level, 2 * level, rng).astype(levels.dtype)
-
-        return self._walk(levels, draw)
-
-    def _walk(self, levels: WideIntegers, draw: Draw) -> tuple[WideIntegers, Rows]:
+        # one coordinate of the box [-2l, 2l]^d after the other; rows outside the body are dropped
         z = np.zeros((self.dim, len(levels)), dtype=levels.dtype)
         rows = np.arange(len(levels))
-        place = 0
+
+        def draw(column: int, fits: Callable[[WideIntegers], NDArray[np.bool_]]) -> Rows:
+            drawn = box_points(-2 * levels[rows], 2 * levels[rows], rng)
+            keep = fits(np.abs(drawn))
+            z[column, rows[keep]] = drawn[keep]
+            return rows[keep]
+
         for j in range(1, self.layout.nodes):
             for i in range(j):
-                place += 1
                 bound = self._side_bound(z, rows, i, j, levels)
-                drawn = draw(levels[rows], place)
-                rows = self._keep(z, self.layout.pair[i, j], rows, drawn, np.abs(drawn) <= bound)
+                rows = draw(int(self.layout.pair[i, j]), lambda size: size <= bound)  # noqa: B023
         for star, square in zip(self._stars, self.layout.square, strict=True):
-            place += 1
-            side = np.abs(z[star][:, rows]).max(axis=0)
-            drawn, level = draw(levels[rows], place), levels[rows]
-            # |s| <= 2 l only matters at l = 0
-            fits = (np.abs(drawn) <= 2 * level) & under_curve(side, np.abs(drawn), level)
-            rows = self._keep(z, square, rows, drawn, fits)
+            side, level = np.abs(z[star][:, rows]).max(axis=0), levels[rows]
+            rows = draw(int(square), lambda size: under_curve(side, size, level))  # noqa: B023
         return np.ascontiguousarray(z[:, rows].T), rows
-
-    @staticmethod
-    def _keep(
-        z: WideIntegers, column: int, rows: Rows, drawn: WideIntegers, keep: NDArray[np.bool_]
-    ) -> Rows:
-        z[column, rows[keep]] = drawn[keep]
-        return rows[keep]
 
     def _side_bound(
         self, z: WideIntegers, rows: Rows, i: int, j: int, levels: WideIntegers
