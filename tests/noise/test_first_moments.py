@@ -12,13 +12,19 @@ import pytest
 from scipy import stats
 
 import tightdp as tdp
-from tightdp.exact import first_moments
+from tightdp.exact import first_moments, lattice_moments
 from tightdp.exact.first_moments import FirstMoments, product_room, square_room
 from tightdp.exact.lattice_moments import MomentLatticeBody
 from tightdp.noise.lattice import restart
 from tightdp.randomness import SeededSource
 
 KINDS = ("cylinder", "triples", "triangle")
+
+
+@pytest.fixture
+def _split_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small bodies, which can be enumerated, are drawn as large ones are."""
+    monkeypatch.setattr(lattice_moments, "_MANY", 0)
 
 
 def completions(a: tuple[int, ...], level: int) -> int:
@@ -131,6 +137,7 @@ def test_coins_are_those_of_the_proof_and_at_most_one(p: int, level: int) -> Non
             assert abs(double / float(exact) - 1) < first_moments._ERROR / 64
 
 
+@pytest.mark.usefixtures("_split_always")
 @pytest.mark.parametrize("kind", KINDS)
 def test_points_of_a_level_are_equally_likely(kind: str, seed: int) -> None:
     body, level, n = MomentLatticeBody(1, kind), 2, 3_000_000
@@ -168,6 +175,7 @@ def level_counts(body: MomentLatticeBody, z: np.ndarray, top: int) -> np.ndarray
     return np.bincount(levels[levels <= top], minlength=top + 1)
 
 
+@pytest.mark.usefixtures("_split_always")
 @pytest.mark.parametrize("kind", KINDS)
 def test_levels_have_their_law(kind: str, seed: int) -> None:
     assert law_of_levels(MomentLatticeBody(1, kind), seed) > 1e-4
@@ -209,6 +217,7 @@ def share_by_first_moments(law: FirstMoments, seed: int) -> float:
     return float(stats.chisquare(observed, weight / weight.sum() * len(u)).pvalue)
 
 
+@pytest.mark.usefixtures("_split_always")
 def test_faults_are_caught(seed: int) -> None:
     assert share_by_first_moments(FirstMoments(2), seed) > 1e-5
     assert share_by_first_moments(WithoutChoices(2), seed) < 1e-9
@@ -227,6 +236,7 @@ def test_integers_decide_as_doubles_do(monkeypatch: pytest.MonkeyPatch, seed: in
     assert (quick == exact).all()
 
 
+@pytest.mark.usefixtures("_split_always")
 def test_levels_beyond_64_bits_have_the_same_shape(seed: int) -> None:
     body, n = MomentLatticeBody(2, "triangle"), 4_000
     z, _ = body.propose(np.full(n, 1 << 90, dtype=object), 0, SeededSource(seed))

@@ -87,7 +87,7 @@ class FirstMoments:
     def __init__(self, p: int) -> None:
         self.p, self.q = p, p + 1
         self.dim = self.q + p + self.q * p // 2
-        self.cells = min(_MOST_CELLS, 1 << ((self.dim - self.q).bit_length() - 1))  # [4]
+        self.cells = min(_MOST_CELLS, 1 << ((self.dim - self.q).bit_length() - 1))  # step 4
         self._pairs = np.triu_indices(self.q, 1)
         steps = [[self._steps(m, feature=f) for m in range(self.q + 1)] for f in (False, True)]
         self._weights: NDArray[np.int64] = np.array(steps)  # [target or feature, m, cell]
@@ -153,7 +153,7 @@ class FirstMoments:
         weight: Rows,
         rng: RandomSource,
     ) -> Rows:
-        """Which rows are kept [3]; ``width`` is 0 for those outside of S."""
+        """Which rows are kept, by step 3; ``width`` is 0 for those outside of S."""
         words = rng.words(len(size))
         chance = self._chances(size, level, offset, width, weight)
         u = words.astype(np.float64) * 2.0**-64

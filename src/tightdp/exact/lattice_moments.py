@@ -21,6 +21,10 @@ from tightdp.exact.lattice_body import LatticeBody, Rows, TestedBody, box_points
 from tightdp.geometry.moment_sampling import MomentLayout
 from tightdp.randomness import RandomSource
 
+Draw = Callable[[WideIntegers, int], WideIntegers]
+"""From levels and a place 1, 2, ... to one candidate a row."""
+
+_MANY = 4  # columns: with fewer the cube is quicker to draw from
 _NODES = 96  # of a quadrature of polynomials and their pieces, for stated errors only
 
 LATTICE_KINDS = ("cylinder", "triples", "triangle")
@@ -29,9 +33,12 @@ LATTICE_KINDS = ("cylinder", "triples", "triangle")
 class MomentLatticeBody(LatticeBody):
     """The moment bodies "cylinder", "triples" and "triangle" of :class:`~tightdp.MomentBody`.
 
-    All lie in the cylinder body. Its first moments are proposed where its points are
-    (:mod:`~tightdp.exact.first_moments`), products and squares uniformly on what these leave them,
-    node after node; a row is dropped as soon as it leaves the body.
+    All lie in the cylinder body. From 4 columns on its first moments are proposed where its points
+    are (:mod:`~tightdp.exact.first_moments`), products and squares uniformly on what these leave
+    them, node after node; a row is dropped as soon as it leaves the body. With fewer columns, and
+    at coarse rates, every coordinate is drawn on the box side [-2l, 2l], one after the other, and a
+    row is dropped as soon as one exceeds the bound that the earlier ones leave it. The same rows
+    survive as if whole points were tested at the end.
     """
 
     safe_level = safe_entry = 1 << 30  # the greatest product of two integers is 2 level**2
@@ -62,6 +69,13 @@ class MomentLatticeBody(LatticeBody):
     def propose(
         self, levels: WideIntegers, offset: int, rng: RandomSource
     ) -> tuple[WideIntegers, Rows]:
+        if self.p < _MANY:
+
+            def draw(level: WideIntegers, place: int) -> WideIntegers:
+                # uniform below 4 (l + step), shifted by 2l: covers [-2l, 2l], the rest is refused
+                return rng.integers_below(4 * (level + (offset + place))) - 2 * level
+
+            return self._walk(levels, draw)
         u, rows = self._first.propose(levels, offset, rng)
         level, pair = levels[rows, None], self.layout.pair
         z = np.zeros((len(rows), self.dim), dtype=levels.dtype)
@@ -105,24 +119,36 @@ class MomentLatticeBody(LatticeBody):
         return (4 * level + 1) ** self.dim
 
     def scatter(self, levels: WideIntegers, rng: RandomSource) -> tuple[WideIntegers, Rows]:
-        # one coordinate of the box [-2l, 2l]^d after the other; rows outside the body are dropped
+        def draw(level: WideIntegers, place: int) -> WideIntegers:
+            return box_points(-2 * level, 2 * level, rng).astype(levels.dtype)
+
+        return self._walk(levels, draw)
+
+    def _walk(self, levels: WideIntegers, draw: Draw) -> tuple[WideIntegers, Rows]:
         z = np.zeros((self.dim, len(levels)), dtype=levels.dtype)
         rows = np.arange(len(levels))
-
-        def draw(column: int, fits: Callable[[WideIntegers], NDArray[np.bool_]]) -> Rows:
-            drawn = box_points(-2 * levels[rows], 2 * levels[rows], rng)
-            keep = fits(np.abs(drawn))
-            z[column, rows[keep]] = drawn[keep]
-            return rows[keep]
-
+        place = 0
         for j in range(1, self.layout.nodes):
             for i in range(j):
+                place += 1
                 bound = self._side_bound(z, rows, i, j, levels)
-                rows = draw(int(self.layout.pair[i, j]), lambda size: size <= bound)  # noqa: B023
+                drawn = draw(levels[rows], place)
+                rows = self._keep(z, self.layout.pair[i, j], rows, drawn, np.abs(drawn) <= bound)
         for star, square in zip(self._stars, self.layout.square, strict=True):
-            side, level = np.abs(z[star][:, rows]).max(axis=0), levels[rows]
-            rows = draw(int(square), lambda size: under_curve(side, size, level))  # noqa: B023
+            place += 1
+            side = np.abs(z[star][:, rows]).max(axis=0)
+            drawn, level = draw(levels[rows], place), levels[rows]
+            # |s| <= 2 l only matters at l = 0
+            fits = (np.abs(drawn) <= 2 * level) & under_curve(side, np.abs(drawn), level)
+            rows = self._keep(z, square, rows, drawn, fits)
         return np.ascontiguousarray(z[:, rows].T), rows
+
+    @staticmethod
+    def _keep(
+        z: WideIntegers, column: int, rows: Rows, drawn: WideIntegers, keep: NDArray[np.bool_]
+    ) -> Rows:
+        z[column, rows[keep]] = drawn[keep]
+        return rows[keep]
 
     def _side_bound(
         self, z: WideIntegers, rows: Rows, i: int, j: int, levels: WideIntegers
