@@ -65,6 +65,24 @@ def test_it_is_near_the_better_of_keeping_and_dropping(columns, length, seed):
         assert found < room * min(plain, nothing)
 
 
+@pytest.mark.parametrize("columns", [1, 2, 4])
+def test_steep_slopes_that_stand_out_are_kept(columns, seed):
+    """Of narrow columns, whose covariances are a few times their noise: half of the length or less.
+
+    Products with the target stand 30 standard deviations out of their noise, so that what keeps the
+    slopes from being known is the noise of C times them. It must not make them look like none.
+    """
+    rng = np.random.default_rng(seed)
+    C, b = np.eye(columns) / 1200, np.full(columns, 8.0)
+    std = C[0, 0] / 5
+    noise = rng.standard_normal((400, columns, columns)) * std
+    noisy = C + (noise + noise.swapaxes(1, 2)) / np.sqrt(2)
+    g = C @ b + std * rng.standard_normal((400, columns))
+    variance = np.full_like(g, std**2)
+    found = solve(noisy, np.full_like(noisy, std**2), g, variance, length=LENGTH)
+    assert np.median(np.linalg.norm(found - b, axis=1)) < 0.5 * np.linalg.norm(b)
+
+
 @pytest.mark.parametrize(
     ("columns", "parts"), [(1, {"moments", "square"}), (2, {"target", "features", "square"})]
 )

@@ -12,11 +12,13 @@ released moments themselves say decides how far each of them is trusted (empiric
 2. correlations between features are shrunk towards their common value, and that towards 0, each
    by the factor that the noise asks for; negative eigenvalues of C become 0;
 3. b is the posterior mean for :math:`g \mid b \sim N(Cb, R)`, R the variance of the noise of
-   g plus that of C times b. Along the singular vectors of :math:`R^{-1/2} C`, b is normal about 0
-   with one width :math:`\tau` for all, with widths in proportion to the singular values (where
-   columns that vary together act together), or with a width for each, and the likelihood of g
-   weighs the three. Beforehand a width has the tail of a half-Cauchy law (Gelman, 2006), and a
-   density that vanishes at 0, so that moderate effects are not taken for none (Chung and others,
+   g plus that of C times b. Along the singular vectors of C, in units of the noise of g, b is
+   normal about 0 with one width :math:`\tau` for all, with widths in proportion to the singular
+   values (where columns that vary together act together), or with a width for each, and the
+   likelihood of g weighs the three. A width says how large b is, and so what the noise of C adds:
+   :math:`1 + \kappa \tau^2` times the noise of g, :math:`\kappa` on average over the entries.
+   Beforehand a width has the tail of Student's law with two degrees of freedom (Gelman, 2006), and
+   a density that vanishes at 0, so that moderate effects are not taken for none (Chung and others,
    2013): fast where there are few directions, which say little about a width, and hardly where
    there are many. Directions in which C is small compared with the noise stay near 0.
 
@@ -32,6 +34,7 @@ its own, and the noise of C is multiplied by b - l, which is small, instead of b
 .. math:: C b = (1 - w)\,g + w\,(h + C l),
 
 in which the noise of C is multiplied by b - w l, with the weight w that makes the noise least.
+That is small beside b, so R is the one at b itself, found in a few rounds.
 """
 
 from __future__ import annotations
@@ -46,10 +49,10 @@ from tightdp.errors import FloatArray
 from tightdp.inference.coefficient_intervals import affine_influences
 
 _ROUNDS = 4
-_WIDTHS = np.geomspace(1e-6, 1e2, 41)  # values of tau^2
+_WIDTHS = np.geomspace(1e-6, 1e4, 51)  # values of tau^2
 _LEAST = 1e-12  # a standard deviation of the noise below which nothing is shrunk
 _TINY = 1e-300
-_FEW, _MOST_POWER = 4, 3.0  # directions; see step 3
+_FEW, _MOST_POWER, _TAIL = 4, 3.0, 2.0  # directions, and exponents: see step 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,33 +159,41 @@ def solve(
     g_noise: FloatArray,
     *,
     length: float,
-    about: FloatArray | float = 0.0,
+    about: FloatArray | None = None,
 ) -> FloatArray:
     """Step 3: the posterior mean of b, whose squared length is about ``length`` beforehand.
 
-    The noise of C is multiplied by b less ``about``.
+    The noise of C is multiplied by b, or by b less ``about`` where that is known to be small.
     """
     if float(g_noise.max(initial=0.0)) < _LEAST**2:
         return np.asarray((np.linalg.pinv(C) @ g[..., None])[..., 0])
+    if about is None:
+        root = np.sqrt(g_noise)
+        added = (C_noise.sum(axis=-1) / np.maximum(g_noise, _TINY)).mean(axis=-1)
+        return _posterior_mean(C / root[..., None], g / root, length, added)
     b = np.zeros_like(g)
     for _ in range(_ROUNDS):
         root = np.sqrt(g_noise + (C_noise @ ((b - about) ** 2)[..., None])[..., 0])
-        b = _posterior_mean(C / root[..., None], g / root, length)
+        b = _posterior_mean(C / root[..., None], g / root, length, np.zeros(b.shape[:-1]))
     return b
 
 
-def _posterior_mean(A: FloatArray, h: FloatArray, length: float) -> FloatArray:
-    """For h ~ N(A b, I), b normal along the singular vectors of A: the mean over b and widths."""
+def _posterior_mean(A: FloatArray, h: FloatArray, length: float, added: FloatArray) -> FloatArray:
+    """The mean of b over b and widths, where b is normal along the singular vectors of A.
+
+    For h ~ N(A b, v I), where v is 1 plus ``added`` times the squared width.
+    """
     U, size, W = np.linalg.svd(A)
     along = (np.swapaxes(U, -1, -2) @ h[..., None])[..., 0]
     many = h.shape[-1]
-    scale, power = np.sqrt(_WIDTHS * many / (length / 2)), min(1 + _FEW / many, _MOST_POWER)
-    # on logarithmic steps: a density tau^(power - 1) / (1 + tau^(power + 1))
-    prior = scale**power / (1 + scale ** (power + 1))
+    scale, power = np.sqrt(_WIDTHS * many / length), min(1 + _FEW / many, _MOST_POWER)
+    # on logarithmic steps: a density tau^(power - 1) / (1 + tau^(power + 2))
+    prior = scale**power / (1 + scale ** (power + _TAIL))
     prior = np.log(prior / prior.sum())[:, None]
-    each, kept = _by_width(size, along, np.ones_like(size))
+    noise = (1 + added[..., None] * _WIDTHS)[..., None]
+    each, kept = _by_width(size, along, np.ones_like(size), noise)
     whole = np.maximum((size**2).mean(axis=-1, keepdims=True), _TINY)
-    leaning, leaned = _by_width(size, along, size**2 / whole)
+    leaning, leaned = _by_width(size, along, size**2 / whole, noise)
     models = [
         _average(each.sum(axis=-1, keepdims=True) + prior, kept),
         _average(leaning.sum(axis=-1, keepdims=True) + prior, leaned),
@@ -197,14 +208,15 @@ def _posterior_mean(A: FloatArray, h: FloatArray, length: float) -> FloatArray:
 
 
 def _by_width(
-    size: FloatArray, along: FloatArray, share: FloatArray
+    size: FloatArray, along: FloatArray, share: FloatArray, noise: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Log-likelihoods of every direction, and by what to multiply, for every squared width.
 
-    ``share`` is the squared width of a direction over that of all.
+    ``share`` is the squared width of a direction over that of all, ``noise`` the variance of
+    ``along`` but for b.
     """
     width = _WIDTHS[:, None] * share[..., None, :]
-    spread = 1 + width * size[..., None, :] ** 2
+    spread = noise + width * size[..., None, :] ** 2
     each = -(np.log(spread) + along[..., None, :] ** 2 / spread) / 2
     return each, width * size[..., None, :] / spread
 
@@ -284,7 +296,7 @@ class NoisyMoments:
         C, C_noise, g, g_noise = shrunk(parts, self.moments.paired()), *parts.noisy()
         if shift is not None:
             C, C_noise, g, g_noise = through(parts, C, float(noise[0, -1]), shift)
-        level, about = parts.target_mean, np.zeros(g.shape[-1])
+        level, about = parts.target_mean, None
         if self.look is not None:
             h, h_noise, residual_level = self._residuals(noise, C, shift)
             w, first = self.weight(), self.look.line
