@@ -22,7 +22,8 @@ from scipy.stats import t
 import tightdp as tdp
 from tightdp.errors import TightdpError
 from tightdp.inference import coefficient_intervals
-from tightdp.mechanisms.least_squares import LeastSquares, LinearFit
+from tightdp.mechanisms.least_squares import LeastSquares
+from tightdp.mechanisms.linear_fit import LinearFit
 from tightdp.randomness import source
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data"

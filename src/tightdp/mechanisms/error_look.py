@@ -16,8 +16,8 @@ from tightdp.data.statistics import distinct
 from tightdp.errors import FloatArray, amount_within, check_flag, check_most, check_within, fail
 from tightdp.inference.coefficient_intervals import coefficient_weights
 from tightdp.inference.uneven_errors import ErrorSizes
-from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.mechanisms.repeated_looks import RepeatedLooks
+from tightdp.mechanisms.split_mechanism import SplitMechanism
 from tightdp.privacy import EPSILON_FLOOR, check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import Release
@@ -35,9 +35,9 @@ class ErrorLook(RepeatedLooks):
     r"""Releases noisy moments of a regression, a line with influences, and noisy sums of squares.
 
     What is released: :math:`t(X) + z` as by
-    :class:`~tightdp.mechanisms.least_squares.SplitMechanism`; a line, and the influence of a row on
-    every coefficient, which are functions of these; and :math:`t'(X) + z'`, :math:`t'` the sums of
-    :class:`~tightdp.data.error_squares.ErrorSquares` for them, with
+    :class:`~tightdp.mechanisms.split_mechanism.SplitMechanism`; a line, and the influence of a row
+    on every coefficient, which are functions of these; and :math:`t'(X) + z'`, :math:`t'` the sums
+    of :class:`~tightdp.data.error_squares.ErrorSquares` for them, with
     :math:`P(z') \propto \exp(-\epsilon'\,\mathrm{level}(z')/L)` on the lattice, the level being
     that of a box.
 

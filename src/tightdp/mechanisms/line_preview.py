@@ -21,7 +21,7 @@ from tightdp.shaping.moment_noise import LENGTH
 
 if TYPE_CHECKING:
     from tightdp.mechanisms.error_look import ErrorLook
-    from tightdp.mechanisms.least_squares import SplitMechanism
+    from tightdp.mechanisms.split_mechanism import SplitMechanism
     from tightdp.mechanisms.tilted_squares import TiltedSquares
     from tightdp.mechanisms.two_looks import TwoLooks
 

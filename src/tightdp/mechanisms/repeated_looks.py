@@ -16,8 +16,8 @@ from tightdp.data.residual_sums import STEEPEST, ResidualSums
 from tightdp.data.statistics import Statistic
 from tightdp.errors import FloatArray, fail
 from tightdp.inference.moment_solver import NoisyMoments
-from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.mechanisms.mechanism import Finish, Mechanism
+from tightdp.mechanisms.split_mechanism import SplitMechanism
 from tightdp.preview import Preview
 from tightdp.randomness import RandomSource
 from tightdp.release import DEPENDS, Draft

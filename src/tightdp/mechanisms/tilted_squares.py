@@ -19,11 +19,11 @@ from tightdp.errors import FloatArray, amount_within, fail
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.inference.tilted_moments import TiltedLook
-from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.mechanisms.objective import Draws
 from tightdp.mechanisms.objective_model import PublicModel
 from tightdp.mechanisms.repeated_looks import RepeatedLooks, check_rows
 from tightdp.mechanisms.robust_regression import HuberPerturbation
+from tightdp.mechanisms.split_mechanism import SplitMechanism
 from tightdp.noise.knorm import KNormNoise
 from tightdp.privacy import EPSILON_FLOOR, Numerics, check_epsilon
 from tightdp.randomness import RandomLike, RandomSource, source
@@ -46,7 +46,7 @@ class TiltedSquares(RepeatedLooks):
 
     What is released: :math:`\theta`, the minimiser of Huber's loss with a public threshold
     (:class:`~tightdp.mechanisms.robust_regression.HuberPerturbation`); :math:`t(X) + z` as by
-    :class:`~tightdp.mechanisms.least_squares.SplitMechanism`, t the moments of the features; and
+    :class:`~tightdp.mechanisms.split_mechanism.SplitMechanism`, t the moments of the features; and
     :math:`t'(X) + z'`, :math:`t'` the sums of :class:`~tightdp.data.line_errors.LineErrors` for the
     line that is :math:`\theta` on a coarser grid, as by another ``SplitMechanism``.
 
