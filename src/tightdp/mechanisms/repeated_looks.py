@@ -14,13 +14,13 @@ from tightdp.accounting import Cost
 from tightdp.data.one_pass import IntegerSum, KeptRows
 from tightdp.data.residual_sums import STEEPEST, ResidualSums
 from tightdp.data.statistics import Statistic
+from tightdp.draft import DEPENDS, Draft
 from tightdp.errors import FloatArray, fail
 from tightdp.inference.moment_solver import NoisyMoments
 from tightdp.mechanisms.mechanism import Finish, Mechanism
 from tightdp.mechanisms.split_mechanism import SplitMechanism
 from tightdp.preview import Preview
 from tightdp.randomness import RandomSource
-from tightdp.release import DEPENDS, Draft
 from tightdp.schema import Schema, check_schema
 from tightdp.shaping.moment_noise import LENGTH, choose_noise
 

@@ -14,6 +14,7 @@ from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.one_pass import IntegerSum
 from tightdp.data.statistics import distinct
 from tightdp.data.table import check_frame, check_public_rows
+from tightdp.draft import DEPENDS, Draft
 from tightdp.errors import (
     FloatArray,
     Integers,
@@ -30,7 +31,6 @@ from tightdp.mechanisms.mechanism import Finish, Mechanism
 from tightdp.preview import Preview
 from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomSource
-from tightdp.release import DEPENDS, Draft
 from tightdp.schema import Interval, Schema, check_schema, numeric_column, require_public_rows
 
 _BITS = 16  # of a cell, at most

@@ -18,6 +18,7 @@ from tightdp.data.public_rows import Images
 from tightdp.data.regression_moments import MOST_MATRIX, variances_of
 from tightdp.data.statistics import Statistic
 from tightdp.data.table import check_frame, check_public_rows
+from tightdp.draft import Draft, Known
 from tightdp.errors import (
     FloatArray,
     check_confidence,
@@ -28,7 +29,6 @@ from tightdp.mechanisms.mechanism import Finish, Mechanism
 from tightdp.preview import Preview
 from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomLike, RandomSource, source
-from tightdp.release import Draft, Known
 from tightdp.shaping.coverage import certify_moves
 from tightdp.shaping.moment_noise import Part
 from tightdp.shaping.reach import upwards
