@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tightdp.accepted import Number
 from tightdp.answer import Answer
 from tightdp.errors import (
@@ -285,8 +283,7 @@ class LeastSquares(PreviewedLine):
 
     def ridge(self, rows: float | None = None) -> FloatArray:
         """The penalty on every scaled coefficient, divided by the number of rows."""
-        many = self.schema.rows if rows is None else rows
-        return np.asarray(self.alpha / many / self.design.half[:-1] ** 2)
+        return self.design.ridge(self.alpha, self.schema.rows if rows is None else rows)
 
 
 def _check_spread(spread: object, features: Sequence[str]) -> Spread | None:
