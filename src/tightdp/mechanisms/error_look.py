@@ -14,7 +14,7 @@ from tightdp.data.error_squares import ErrorSquares
 from tightdp.data.one_pass import KeptRows
 from tightdp.data.statistics import distinct
 from tightdp.errors import FloatArray, amount_within, check_flag, check_most, check_within
-from tightdp.inference.coefficient_intervals import coefficient_weights
+from tightdp.inference.error_scales import coefficient_weights
 from tightdp.inference.uneven_errors import ErrorSizes
 from tightdp.mechanisms.repeated_looks import RepeatedLooks, check_shared
 from tightdp.mechanisms.split_mechanism import SplitMechanism
