@@ -20,7 +20,8 @@ from scipy import stats
 from tightdp.mechanisms.counts import ClassMechanism
 from tightdp.noise.range_noise import RangeNoise
 from tightdp.randomness import source
-from tightdp.shaping.class_noise import BodyNoise, GaussianClassNoise
+from tightdp.shaping.class_noise import BodyNoise
+from tightdp.shaping.gaussian_class_noise import GaussianClassNoise
 from tightdp.shaping.step_noise import GaussianSteps, RangeSteps, StepNoise
 
 _BITS = 52

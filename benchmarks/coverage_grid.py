@@ -36,7 +36,8 @@ from scipy import stats
 
 import tightdp as tdp
 from tightdp.inference.mean_intervals import NOISES, mean_intervals
-from tightdp.mechanisms.least_squares import LeastSquares, LinearFit
+from tightdp.mechanisms.least_squares import LeastSquares
+from tightdp.mechanisms.linear_fit import LinearFit
 from tightdp.mechanisms.population_means import INTERVAL_SHARE, _scaled, paid_means
 from tightdp.randomness import SeededSource
 

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from tightdp.exact import discrete_draws as words
-from tightdp.exact.lattice_body import box_points, simplex_points
+from tightdp.exact.lattice_body import box_points
+from tightdp.exact.uniform_points import simplex_points
 from tightdp.randomness import SecureSource
 
 BATCH = 1 << 20

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # `reproduce` is not install
 import tightdp as tdp
 from reproduce.tables import find_table
 from tightdp.estimators.linear import LinearRegression
-from tightdp.mechanisms.least_squares import LinearFit
+from tightdp.mechanisms.linear_fit import LinearFit
 
 Array = NDArray[np.float64]
 

@@ -34,7 +34,8 @@ from numpy.typing import NDArray
 import tightdp as tdp
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.inference.moment_solver import SecondLook
-from tightdp.mechanisms.least_squares import LeastSquares, LinearFit
+from tightdp.mechanisms.least_squares import LeastSquares
+from tightdp.mechanisms.linear_fit import LinearFit
 from tightdp.randomness import RandomSource
 
 Array = NDArray[np.float64]

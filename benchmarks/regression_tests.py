@@ -21,7 +21,8 @@ import numpy as np
 from coverage_grid import STRIDE, Pool
 
 import tightdp as tdp
-from tightdp.mechanisms.least_squares import LeastSquares, LinearFit
+from tightdp.mechanisms.least_squares import LeastSquares
+from tightdp.mechanisms.linear_fit import LinearFit
 
 SEED = 20_261_118
 NAMES = "abcd"

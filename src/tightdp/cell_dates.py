@@ -35,7 +35,6 @@ ISO = "iso"
 EPOCH = date(1970, 1, 1).toordinal()
 _DAY, _HOUR = 86_400, 3_600
 _FIRST, _LAST = (date.min.toordinal() - EPOCH) * _DAY, (date.max.toordinal() - EPOCH + 1) * _DAY - 1
-_NO_TIME = np.iinfo(np.int64).min  # of numpy's datetimes: NaT
 _MOST_DIGITS = 100  # as many as a format has letters
 _OFFSET = r"(?P<z>[Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)"
 _MONTHS = "january february march april may june july august september october november december"

@@ -9,7 +9,8 @@ from tightdp.errors import fail
 from tightdp.mechanisms.class_regression import ClassPerturbation, several_classes
 from tightdp.mechanisms.count_regression import CountPerturbation
 from tightdp.mechanisms.counts import ClassTables
-from tightdp.mechanisms.least_squares import ASSUMPTIONS, METHODS, POSTS, LeastSquares
+from tightdp.mechanisms.least_squares import METHODS, POSTS, LeastSquares
+from tightdp.mechanisms.linear_fit import ASSUMPTIONS
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.quantile_regression import KNormQuantileRegression

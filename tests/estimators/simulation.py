@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.estimators.linear import LinearRegression
-from tightdp.mechanisms.least_squares import LinearFit
+from tightdp.mechanisms.linear_fit import LinearFit
 
 FEATURES, CLIP = 5, 6.0
 SLOPES = np.linspace(-1.5, 1.5, FEATURES)

@@ -11,8 +11,9 @@ from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import BudgetError, ParameterError
 from tightdp.estimators.linear import LinearRegression, Ridge
 from tightdp.inference import coefficient_intervals
-from tightdp.mechanisms import least_squares as least_squares_module
-from tightdp.mechanisms.least_squares import LeastSquares, LinearFit
+from tightdp.mechanisms import split_mechanism
+from tightdp.mechanisms.least_squares import LeastSquares
+from tightdp.mechanisms.linear_fit import LinearFit
 from tightdp.shaping import moment_noise
 
 CYLINDER = tdp.MomentBody(FEATURES, "cylinder")
@@ -413,7 +414,7 @@ def test_variances_alone_say_what_their_matrix_says(neighbors, intercept, monkey
     table |= {"k": rng.choice([*"abc"], 4000), "y": table["x"] + table["z"]}
     monkeypatch.setattr(moment_noise, "_MOST_SHAPED", 0)  # boxes, as many features have
     for most in (2048, 1):
-        monkeypatch.setattr(least_squares_module, "MOST_MATRIX", most)
+        monkeypatch.setattr(split_mechanism, "MOST_MATRIX", most)
         line = LeastSquares(schema, ["x", "z", "k"], "y", epsilon=5, fit_intercept=intercept)
         release = line.release(table, rng=7)
         assert release.covariance.ndim == (2 if most > 1 else 1)

@@ -14,7 +14,7 @@ import tightdp as tdp
 from tightdp.data.regression_moments import RegressionMoments, measured
 from tightdp.errors import ParameterError, TightdpError, UncoveredMoveError
 from tightdp.estimators.linear import LinearRegression
-from tightdp.mechanisms.least_squares import SplitMechanism
+from tightdp.mechanisms.split_mechanism import SplitMechanism
 from tightdp.randomness import SeededSource
 from tightdp.shaping.moment_noise import MomentNoise, Part, choose_noise
 from tightdp.shaping.nuclear_part import NuclearPart, regression_part

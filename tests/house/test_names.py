@@ -57,6 +57,30 @@ def test_a_planted_name_is_caught(code):
     assert bad_names(code)
 
 
+def lost_imports(code: str) -> list[str]:
+    """What a script takes from the package that is not there, or no longer."""
+    found = []
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "tightdp":
+            for item in node.names:
+                try:
+                    exec(f"from {node.module} import {item.name}")
+                except ImportError:
+                    found.append(f"{node.module}.{item.name}")
+    return found
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "examples"])
+def test_scripts_that_no_test_runs_import_what_is_there(folder):
+    for path in (ROOT / folder).rglob("*.py"):
+        assert lost_imports(path.read_text()) == [], path
+
+
+def test_a_lost_import_is_caught():
+    assert lost_imports("from tightdp.shaping.class_noise import GaussianNoise")
+    assert lost_imports("def f():\n    from tightdp.released import Release")
+
+
 def test_machine_precision_may_be_read():
     assert bad_names("tolerance = np.finfo(float).eps") == []
 

@@ -7,7 +7,8 @@ import pytest
 
 import tightdp as tdp
 from tightdp.inference.moment_solver import solve
-from tightdp.mechanisms.least_squares import LeastSquares, LinearFit
+from tightdp.mechanisms.least_squares import LeastSquares
+from tightdp.mechanisms.linear_fit import LinearFit
 from tightdp.shaping.moment_noise import choose_noise
 
 LENGTH = 1 / 8

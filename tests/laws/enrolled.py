@@ -39,7 +39,7 @@ from tightdp.mechanisms.groups import GroupMeans, GroupSums, GroupVariances
 from tightdp.mechanisms.joint_release import Together
 from tightdp.mechanisms.key_totals import KeyMeans, KeySums, KeyTotals
 from tightdp.mechanisms.kolmogorov import JointKolmogorov, KolmogorovSample
-from tightdp.mechanisms.least_squares import LeastSquares, SplitMechanism
+from tightdp.mechanisms.least_squares import LeastSquares
 from tightdp.mechanisms.means import MeanMechanism, SumMechanism, VarianceMechanism
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.moment_tests import CorrelationTest, MeansAndSquares, MeansTest
@@ -52,6 +52,7 @@ from tightdp.mechanisms.regression_tests import RegressionTest
 from tightdp.mechanisms.robust_regression import HuberPerturbation
 from tightdp.mechanisms.shares import ShareMechanism
 from tightdp.mechanisms.sparse_least_squares import SparseLeastSquares
+from tightdp.mechanisms.split_mechanism import SplitMechanism
 from tightdp.mechanisms.synthetic_rows import SyntheticRows
 from tightdp.mechanisms.table_book import Tables
 from tightdp.mechanisms.table_mechanism import TableMechanism

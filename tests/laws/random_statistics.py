@@ -44,9 +44,9 @@ from tightdp.data.weighted_moments import WeightedMoments
 from tightdp.errors import InfeasibleSamplingError, ParameterError
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.mechanisms.counts import ClassMechanism
-from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.mechanisms.proportion import FineRows
 from tightdp.mechanisms.shares import RowsInAndOut, RowsWhere
+from tightdp.mechanisms.split_mechanism import SplitMechanism
 from tightdp.noise.nuclear import NuclearNoise
 from tightdp.schema import complete_rows
 from tightdp.shaping.ball_noise import SHAPES, BallNoise

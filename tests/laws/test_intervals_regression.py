@@ -21,8 +21,9 @@ from scipy.stats import t
 
 import tightdp as tdp
 from tightdp.errors import TightdpError
-from tightdp.inference import coefficient_intervals
-from tightdp.mechanisms.least_squares import LeastSquares, LinearFit
+from tightdp.inference import coefficient_intervals, error_scales
+from tightdp.mechanisms.least_squares import LeastSquares
+from tightdp.mechanisms.linear_fit import LinearFit
 from tightdp.randomness import source
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -490,7 +491,7 @@ def test_few_rows_may_carry_the_errors(seed, monkeypatch):
     tables = 300
     held = held_by_few_rows(seed, tables)
     assert held >= 0.93 - 2 * np.sqrt(0.93 * 0.07 / tables)
-    monkeypatch.setattr(coefficient_intervals, "LEAST_FREEDOM", 1e6)  # the fault: normal tails
+    monkeypatch.setattr(error_scales, "LEAST_FREEDOM", 1e6)  # the fault: normal tails
     assert held_by_few_rows(seed, tables) < held - 0.02
 
 
@@ -498,6 +499,6 @@ def test_long_tails_are_those_of_student():
     z = source(3).normal((400_000, 1, 1))
     other = source(4).normal((400_000, 1, 1))
     for freedom in (4, 10, 100):
-        scales = coefficient_intervals.ErrorScales.even((1, 1), freedom)
+        scales = error_scales.ErrorScales.even((1, 1), freedom)
         tails = scales.long_tails(other)
         assert np.quantile(z * tails, 0.975) == pytest.approx(t.ppf(0.975, freedom), rel=0.02)

@@ -39,7 +39,7 @@ from tightdp.data.statistics import Products, Statistic
 from tightdp.errors import UncoveredMoveError
 from tightdp.geometry.combine import Product
 from tightdp.geometry.sensitivity import SensitivitySpace
-from tightdp.mechanisms.least_squares import SplitMechanism
+from tightdp.mechanisms.split_mechanism import SplitMechanism
 from tightdp.shaping.coverage import Coverage
 from tightdp.shaping.nuclear_part import NuclearPart
 
@@ -189,7 +189,7 @@ def test_a_nuclear_ball_that_is_too_small_is_caught(joint, seed, monkeypatch) ->
 
 def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the gate, which would not let the faults below be built."""
-    for module in ("additive", "least_squares"):
+    for module in ("additive", "split_mechanism"):
         monkeypatch.setattr(
             f"tightdp.mechanisms.{module}.certify_moves", lambda *_: Coverage("not at all", 0)
         )

@@ -24,6 +24,7 @@ from tightdp.convex.margin_losses import USUAL_THRESHOLD
 from tightdp.plans import request
 from tightdp.randomness import source
 from tightdp.registry import KINDS
+from tightdp.shaping.moment_noise import LENGTH
 
 ROWS = 2_000
 FAINT = Fraction(1000)  # an epsilon whose noise is invisible beside any other
@@ -94,6 +95,13 @@ def moderate_effects(seed: int) -> dict[str, Any]:
     return table | {"t": np.where(yes, "yes", "no").astype(object)}
 
 
+def usual_slope(seed: int) -> dict[str, Any]:
+    """Even rows; y moves with x as far as is foreseen of slopes, and else lies evenly."""
+    table, slope = even_rows(seed), np.sqrt(LENGTH)
+    x = table["x"] / 5 - 1
+    return table | {"y": slope * x + (1 - slope) * table["y"]}
+
+
 def usual_residuals(seed: int) -> dict[str, Any]:
     """Even rows; y lies around 0 whatever x, as far off as a threshold of 1/8 is made for."""
     table, rng = even_rows(seed), np.random.default_rng(seed + 1)
@@ -112,6 +120,7 @@ def moderate_means(seed: int) -> dict[str, Any]:
 
 REPLACE, BOTH = ("replace-one",), ("replace-one", "add-remove")
 X, COUNTED = {"features": ["x"]}, {"features": ["y"], "target": "x"}
+LINE = X | {"target": "y"}
 ASKED = [
     Asked("sum", {"columns": ["x", "y"]}),
     Asked("mean", {"columns": ["x", "y"]}, least=2 / 3),
@@ -139,9 +148,9 @@ ASKED = [
     Asked("median", {"column": "x"}, on_rows=True),
     Asked("quantiles", {"column": "x", "taus": [0.25, 0.5]}, on_rows=True),
     Asked("sample", {"column": "x", "bins": 8, "size": 200}, on_rows=True),
-    Asked("linear_regression", X | {"target": "y"}, BOTH, True, False),
-    Asked("linear_regression", X | {"target": "y", "missing": "drop"}, BOTH, True, False),
-    Asked("ridge", X | {"target": "y"}, BOTH, True, False),
+    Asked("linear_regression", LINE, BOTH, True, False, rows=usual_slope),
+    Asked("linear_regression", LINE | {"missing": "drop"}, BOTH, True, False, rows=usual_slope),
+    Asked("ridge", LINE, BOTH, True, False, rows=usual_slope),
     Asked("logistic_regression", X | {"target": "t"}, REPLACE, True, False, rows=moderate_effects),
     Asked("sparse_regression", X | {"target": "y"}, REPLACE, True, False, rows=drawn_rows),
     Asked("poisson_regression", COUNTED, REPLACE, True, False, rows=moderate_means),

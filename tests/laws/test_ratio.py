@@ -26,7 +26,7 @@ from tightdp.data.public_rows import sampled_images, swept_images
 from tightdp.data.regression_moments import Moments, RegressionMoments
 from tightdp.data.statistics import Products, Statistic
 from tightdp.errors import ParameterError
-from tightdp.mechanisms.least_squares import SplitMechanism
+from tightdp.mechanisms.split_mechanism import SplitMechanism
 from tightdp.shaping.ball_noise import BallNoise
 from tightdp.shaping.class_noise import BodyNoise, LawNoise
 from tightdp.shaping.coordinate_noise import CoordinateNoise

@@ -15,7 +15,7 @@ import pytest
 
 import tightdp as tdp
 from tightdp.errors import TightdpError
-from tightdp.mechanisms.least_squares import LinearFit
+from tightdp.mechanisms.linear_fit import LinearFit
 
 FEATURES = 2
 BOUNDS = [(-1.0, 3.0), (0.0, 10.0), (-2.0, 2.0)]

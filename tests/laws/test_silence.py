@@ -255,8 +255,12 @@ def _kind(name: str, relation: str) -> Reader:
 
 
 # kinds whose number of rows must be public
-TESTS = tuple(test.name for test in HYPOTHESES)
-NEED_ROWS = TESTS
+NEED_ROWS = (
+    *(test.name for test in HYPOTHESES),
+    "coefficient_test",
+    "population_mean",
+    "sparse_regression",
+)
 NEED_PERSONS = ("find_rows_per_person",)  # who come and go
 
 

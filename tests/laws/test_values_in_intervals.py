@@ -16,7 +16,7 @@ from enrolled import RELATED, ROWS, mapping, plain_rows
 import tightdp as tdp
 from tightdp.errors import FloatArray
 from tightdp.inference import coefficient_intervals
-from tightdp.mechanisms import additive, least_squares
+from tightdp.mechanisms import additive, linear_fit
 from tightdp.mechanisms.least_squares import LeastSquares
 from tightdp.plans.request import request
 from tightdp.printed import value_and_interval
@@ -183,7 +183,7 @@ def test_coefficients_lie_in_their_intervals(options, relation, seed):
 @pytest.mark.usefixtures("few_candidates")
 def test_intervals_that_do_not_reach_to_their_coefficients_are_noticed(monkeypatch, seed):
     """The fault: intervals about the noise alone, beside shrunk coefficients."""
-    monkeypatch.setattr(least_squares, "holding", lambda values, bounds: bounds)
+    monkeypatch.setattr(linear_fit, "holding", lambda values, bounds: bounds)
     assert regression_outside({"post": "published"}, "replace-one", seed)
 
 

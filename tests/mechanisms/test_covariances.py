@@ -14,7 +14,7 @@ from tightdp.data.blocks import Block
 from tightdp.data.second_moments import LAYOUTS, SecondMoments, shortened
 from tightdp.errors import InfeasibleSamplingError, ParameterError, UncoveredMoveError
 from tightdp.mechanisms.covariances import CovarianceMechanism, nearest_covariance
-from tightdp.mechanisms.least_squares import SplitMechanism
+from tightdp.mechanisms.split_mechanism import SplitMechanism
 from tightdp.noise.nuclear import NuclearNoise
 from tightdp.shaping.second_moment_noise import body_of
 

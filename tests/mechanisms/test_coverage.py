@@ -20,7 +20,7 @@ from tightdp.geometry.combine import Product
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.mechanisms.counts import ClassMechanism
-from tightdp.mechanisms.least_squares import SplitMechanism
+from tightdp.mechanisms.split_mechanism import SplitMechanism
 from tightdp.shaping.class_noise import BodyNoise
 from tightdp.shaping.moment_noise import Part
 

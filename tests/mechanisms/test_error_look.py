@@ -12,7 +12,7 @@ import tightdp as tdp
 from tightdp.data.error_squares import ErrorSquares
 from tightdp.data.one_pass import blocks
 from tightdp.errors import TightdpError
-from tightdp.inference.coefficient_intervals import affine_influences, coefficient_weights
+from tightdp.inference.error_scales import affine_influences, coefficient_weights
 from tightdp.inference.uneven_errors import (
     CandidateLines,
     ErrorScales,

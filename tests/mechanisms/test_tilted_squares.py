@@ -15,7 +15,8 @@ from tightdp.data.line_errors import LineErrors
 from tightdp.data.one_pass import KeptRows, blocks
 from tightdp.errors import TightdpError
 from tightdp.inference.coefficient_intervals import Wanted, candidates
-from tightdp.mechanisms.least_squares import LeastSquares, LinearFit
+from tightdp.mechanisms.least_squares import LeastSquares
+from tightdp.mechanisms.linear_fit import LinearFit
 from tightdp.mechanisms.tilted_squares import TiltedSquares
 from tightdp.privacy import Numerics
 from tightdp.randomness import SeededSource, source

@@ -11,7 +11,9 @@ import tightdp as tdp
 from tightdp.data.one_pass import blocks
 from tightdp.data.residual_sums import STEEPEST, ResidualSums
 from tightdp.errors import TightdpError, UncoveredMoveError
-from tightdp.mechanisms.least_squares import LeastSquares, LinearFit, SplitMechanism
+from tightdp.mechanisms.least_squares import LeastSquares
+from tightdp.mechanisms.linear_fit import LinearFit
+from tightdp.mechanisms.split_mechanism import SplitMechanism
 from tightdp.mechanisms.two_looks import TwoLooks
 
 NAMES = ["a", "b", "c"]

@@ -189,7 +189,7 @@ def test_who_is_refused_does_not_take_the_others_along(plan, folder, monkeypatch
 
 
 def test_a_release_that_fails_does_not_take_the_others_along(plan, monkeypatch):
-    from tightdp.mechanisms.least_squares import SplitMechanism
+    from tightdp.mechanisms.split_mechanism import SplitMechanism
 
     found = Plan.read(plan(ONLY_SUMS))
     prepare = SplitMechanism.prepare

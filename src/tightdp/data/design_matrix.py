@@ -186,6 +186,10 @@ class DesignMatrix:
             offset[0] = self.middle[-1]
         return offset
 
+    def ridge(self, alpha: float, rows: float) -> FloatArray:
+        """On every scaled slope, the penalty alpha on its square in user units, over the rows."""
+        return np.asarray(alpha / rows / self.half[:-1] ** 2)
+
     def to_user(self, theta: FloatArray) -> FloatArray:
         """Coefficients in user units from those of the scaled columns, one vector or rows."""
         beta = np.asarray(theta * self.units)

@@ -37,7 +37,14 @@ from itertools import product
 from typing import NamedTuple
 
 from tightdp.design import verifier
-from tightdp.design.exact_numbers import Document, Refuted, demand, exp_bounds, rational
+from tightdp.design.exact_numbers import (
+    Document,
+    damage_refutes,
+    demand,
+    demand_stated,
+    exp_bounds,
+    rational,
+)
 from tightdp.design.vector_balls import (
     BALLS,
     BoundaryCover,
@@ -253,15 +260,11 @@ def _single(document: Document, facts: ComposedFacts) -> Fraction:
 
 def verify(document: Document) -> tuple[Fraction, Fraction]:
     """The proved (lower, upper); raises :class:`Refuted` with the reason otherwise."""
-    try:
+    with damage_refutes():
         facts = facts_of(document)
         upper, lower = upper_bound(facts), lower_bound(facts)
-        demand(upper == rational(document["upper"]), "the expected loss is not `upper`")
-        demand(lower == rational(document["lower"]), "the proof does not give `lower`")
-        demand(lower <= upper, "the bounds are the wrong way round")
+        demand_stated(document, lower, upper)
         demand(is_private(facts, facts.delta), "the shortfall is not proved to be <= delta")
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as e:
-        raise Refuted(f"the document is damaged ({type(e).__name__}: {e})") from None
     return lower, upper
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -25,6 +26,22 @@ def demand(holds: bool, what: str) -> None:
     """Refute unless ``holds``."""
     if not holds:
         raise Refuted(what)
+
+
+def demand_stated(document: Document, lower: Fraction, upper: Fraction) -> None:
+    """Refute unless the bounds that were found are those that the document states."""
+    demand(upper == rational(document["upper"]), "the expected loss is not `upper`")
+    demand(lower == rational(document["lower"]), "the proof does not give `lower`")
+    demand(lower <= upper, "the bounds are the wrong way round")
+
+
+@contextmanager
+def damage_refutes() -> Iterator[None]:
+    """A document refutes itself where something is missing in it, or of another kind."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as e:
+        raise Refuted(f"the document is damaged ({type(e).__name__}: {e})") from None
 
 
 def rational(number: Any) -> Fraction:

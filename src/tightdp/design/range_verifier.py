@@ -43,7 +43,14 @@ from fractions import Fraction
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
-from tightdp.design.exact_numbers import Document, Refuted, demand, exp_bounds, rational
+from tightdp.design.exact_numbers import (
+    Document,
+    damage_refutes,
+    demand,
+    demand_stated,
+    exp_bounds,
+    rational,
+)
 from tightdp.design.loss_values import grows_from, mean, value
 from tightdp.design.verifier import below
 
@@ -293,17 +300,13 @@ def _tally(bound: Document, count: int, reach: int, half: int) -> _Tally:
 
 def verify(document: Document) -> tuple[Fraction, Fraction]:
     """The proved (lower, upper); raises :class:`Refuted` with the reason otherwise."""
-    try:
+    with damage_refutes():
         demand(document["format"] == FORMAT, "an unknown format")
         facts = facts_of(document)
         check_privacy(facts)
         check_shape(document, facts)
         upper, lower = upper_bound(facts), lower_bound(document, facts)
-        demand(upper == rational(document["upper"]), "the expected loss is not `upper`")
-        demand(lower == rational(document["lower"]), "the proof does not give `lower`")
-        demand(lower <= upper, "the bounds are the wrong way round")
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as e:
-        raise Refuted(f"the document is damaged ({type(e).__name__}: {e})") from None
+        demand_stated(document, lower, upper)
     return lower, upper
 
 

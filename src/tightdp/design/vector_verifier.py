@@ -39,7 +39,13 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
-from tightdp.design.exact_numbers import Document, Refuted, demand, exp_bounds, rational
+from tightdp.design.exact_numbers import (
+    Document,
+    damage_refutes,
+    demand,
+    exp_bounds,
+    rational,
+)
 from tightdp.design.vector_balls import (
     BALLS,
     BoundaryCover,
@@ -316,15 +322,13 @@ def verify(document: Document) -> tuple[Fraction, Fraction]:
 
     ``lower`` may be more than is stated: older files used fewer digits of e**epsilon.
     """
-    try:
+    with damage_refutes():
         facts = facts_of(document)
         upper, lower = upper_bound(facts), lower_bound(facts)
         demand(upper == rational(document["upper"]), "the expected loss is not `upper`")
         demand(lower >= rational(document["lower"]), "the proof does not give `lower`")
         demand(lower <= upper, "the bounds are the wrong way round")
         demand(is_private(facts, facts.delta), "the shortfall is not proved to be <= delta")
-    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as e:
-        raise Refuted(f"the document is damaged ({type(e).__name__}: {e})") from None
     return lower, upper
 
 

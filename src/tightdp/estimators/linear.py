@@ -38,7 +38,7 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
 
     One pass sums the products of a constant, the features and the target, exactly; exact integer
     noise makes the sums private
-    (:class:`~tightdp.mechanisms.least_squares.SplitMechanism` has the density); everything else
+    (:class:`~tightdp.mechanisms.split_mechanism.SplitMechanism` has the density); everything else
     is computed from the noisy sums and the known law of the noise.
 
     **Privacy.**

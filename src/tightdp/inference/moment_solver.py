@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 
 from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import FloatArray
-from tightdp.inference.coefficient_intervals import affine_influences
+from tightdp.inference.error_scales import affine_influences
 
 _ROUNDS = 4
 _WIDTHS = np.geomspace(1e-6, 1e4, 51)  # values of tau^2

@@ -12,7 +12,7 @@ so that, with F the mean of :math:`z z^T` and :math:`e_i` what the clip takes aw
 
 So products with the target are known from :math:`\theta^*` and F, up to noise of a known law, and
 up to the last term, which moves a coefficient by no more than the mean of :math:`|e|` times the
-largest influence of a row (:mod:`~tightdp.inference.coefficient_intervals`). Intervals for *least
+largest influence of a row (:mod:`~tightdp.inference.error_scales`). Intervals for *least
 squares* follow: neither the ridge nor the clip biases them.
 
 The coefficients are :math:`\theta + (\gamma/n) F^{-1} \theta`, which undoes the pull of the ridge

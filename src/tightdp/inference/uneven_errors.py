@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.errors import FloatArray
-from tightdp.inference.coefficient_intervals import LEAST_FREEDOM, ErrorScales, largest_sizes
+from tightdp.inference.error_scales import LEAST_FREEDOM, ErrorScales, largest_sizes
 from tightdp.randomness import RandomSource
 
 _TINY = 1e-300

@@ -19,6 +19,7 @@ from tightdp.data.table import check_frame, check_public_rows
 from tightdp.design.composed_law import ComposedDesign
 from tightdp.design.designs import Design
 from tightdp.design.vector_law import VectorDesign
+from tightdp.draft import Draft, Known
 from tightdp.errors import (
     FloatArray,
     InfeasibleSamplingError,
@@ -37,7 +38,7 @@ from tightdp.noise.law import NoiseLaw
 from tightdp.noise.rounded_gaussian import RoundedGaussian
 from tightdp.preview import Preview, coarse_grid
 from tightdp.randomness import RandomSource
-from tightdp.release import Draft, Known, Release
+from tightdp.release import Release
 from tightdp.shaping.ball_noise import SHAPES, BallNoise
 from tightdp.shaping.cell_noise import CELL_NOISES, FEW_CELLS, SymmetricNoise
 from tightdp.shaping.coordinate_noise import (

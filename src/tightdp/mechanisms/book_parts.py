@@ -13,6 +13,7 @@ from tightdp.accepted import Number, TableLike
 from tightdp.accounting import Cost
 from tightdp.data.class_moments import GroupMoments
 from tightdp.data.one_pass import IntegerSum, SharedTable, share_pass
+from tightdp.draft import Draft
 from tightdp.errors import FloatArray, check_count, check_filled, check_instance, fail
 from tightdp.mechanisms.additive import lost_to_the_grid
 from tightdp.mechanisms.counts import ClassMechanism
@@ -22,7 +23,6 @@ from tightdp.mechanisms.table_mechanism import TableMechanism
 from tightdp.mechanisms.table_noise_choice import spending
 from tightdp.privacy import Numerics, check_epsilon
 from tightdp.randomness import RandomSource
-from tightdp.release import Draft
 from tightdp.shaping.class_noise import BodyNoise
 from tightdp.shaping.gaussian_class_noise import GaussianClassNoise
 

@@ -14,6 +14,7 @@ from tightdp.accounting import Cost
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.one_pass import quantized_matrix
 from tightdp.data.table import check_frame, check_public_rows
+from tightdp.draft import DEPENDS, Draft
 from tightdp.errors import (
     Integers,
     check_choice,
@@ -26,7 +27,6 @@ from tightdp.mechanisms.mechanism import Mechanism, warn_of_delta
 from tightdp.privacy import check_epsilon
 from tightdp.progress import progress_bar
 from tightdp.randomness import RandomSource, source
-from tightdp.release import DEPENDS, Draft
 from tightdp.schema import (
     Schema,
     column_of_two_levels,

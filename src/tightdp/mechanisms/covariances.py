@@ -12,8 +12,8 @@ from tightdp.accepted import Number
 from tightdp.answer import Answer
 from tightdp.errors import FloatArray, check_confidence, check_flag
 from tightdp.inference.coefficient_intervals import holding
-from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.mechanisms.mechanism import Reading
+from tightdp.mechanisms.split_mechanism import SplitMechanism
 from tightdp.preview import Preview, of_rows
 from tightdp.privacy import check_epsilon
 from tightdp.release import Release
@@ -41,7 +41,7 @@ class CovarianceMechanism(Reading):
     at most ``rows_per_person`` rows.
     Needs: bounds and ``norm`` are public facts.
     Proof: 1. The noisy sums are epsilon-DP by the proof of
-    :class:`~tightdp.mechanisms.least_squares.SplitMechanism`: the integers of a row obey its
+    :class:`~tightdp.mechanisms.split_mechanism.SplitMechanism`: the integers of a row obey its
     bounds and ``norm`` exactly (:class:`~tightdp.data.second_moments.SecondMoments`), and the
     bodies hold what such rows do (:mod:`~tightdp.shaping.second_moment_noise`). 2. Means,
     covariances, their projection and intervals are functions of the sums and of public facts.

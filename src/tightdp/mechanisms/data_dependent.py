@@ -12,6 +12,7 @@ import numpy as np
 from tightdp.accepted import Number, TableLike
 from tightdp.data.statistics import Statistic
 from tightdp.data.table import check_frame, check_public_rows
+from tightdp.draft import Draft, Known
 from tightdp.errors import (
     FloatArray,
     check_confidence,
@@ -24,7 +25,6 @@ from tightdp.mechanisms.mechanism import Mechanism, warn_of_delta
 from tightdp.noise.range_noise import RangeNoise
 from tightdp.preview import Preview
 from tightdp.randomness import RandomSource
-from tightdp.release import Draft, Known
 
 _FINEST = 1 << 20  # lattice points per unit of the scaled statistic
 

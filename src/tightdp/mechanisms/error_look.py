@@ -13,12 +13,12 @@ from tightdp.accepted import Number
 from tightdp.data.error_squares import ErrorSquares
 from tightdp.data.one_pass import KeptRows
 from tightdp.data.statistics import distinct
-from tightdp.errors import FloatArray, amount_within, check_flag, check_most, check_within, fail
-from tightdp.inference.coefficient_intervals import coefficient_weights
+from tightdp.errors import FloatArray, amount_within, check_flag, check_most, check_within
+from tightdp.inference.error_scales import coefficient_weights
 from tightdp.inference.uneven_errors import ErrorSizes
-from tightdp.mechanisms.least_squares import SplitMechanism
-from tightdp.mechanisms.repeated_looks import RepeatedLooks
-from tightdp.privacy import EPSILON_FLOOR, check_epsilon
+from tightdp.mechanisms.repeated_looks import RepeatedLooks, check_shared
+from tightdp.mechanisms.split_mechanism import SplitMechanism
+from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomSource
 from tightdp.release import Release
 from tightdp.schema import Schema
@@ -35,9 +35,9 @@ class ErrorLook(RepeatedLooks):
     r"""Releases noisy moments of a regression, a line with influences, and noisy sums of squares.
 
     What is released: :math:`t(X) + z` as by
-    :class:`~tightdp.mechanisms.least_squares.SplitMechanism`; a line, and the influence of a row on
-    every coefficient, which are functions of these; and :math:`t'(X) + z'`, :math:`t'` the sums of
-    :class:`~tightdp.data.error_squares.ErrorSquares` for them, with
+    :class:`~tightdp.mechanisms.split_mechanism.SplitMechanism`; a line, and the influence of a row
+    on every coefficient, which are functions of these; and :math:`t'(X) + z'`, :math:`t'` the sums
+    of :class:`~tightdp.data.error_squares.ErrorSquares` for them, with
     :math:`P(z') \propto \exp(-\epsilon'\,\mathrm{level}(z')/L)` on the lattice, the level being
     that of a box.
 
@@ -108,11 +108,7 @@ class ErrorLook(RepeatedLooks):
         self.epsilon = check_epsilon(epsilon)
         self.share = amount_within("interval_share", share, "(0, 1)")
         spent = self.epsilon * self.share
-        if min(spent, self.epsilon - spent) < EPSILON_FLOOR:
-            fail(
-                "`interval_share` must leave both looks 2**-40 of epsilon at least: take one "
-                "closer to 1/2, or a larger `epsilon`."
-            )
+        check_shared(spent, self.epsilon - spent)
         roles = (schema, features, target)
         self._look_first(roles, noise, self.epsilon - spent, "interval_share")
         self.fit_intercept = check_flag("fit_intercept", fit_intercept)
@@ -160,7 +156,7 @@ class ErrorLook(RepeatedLooks):
         """Line and influences, on the grid, from the integers of the first look [P2]."""
         origin = self.design.origin
         weights = coefficient_weights(origin[:-1], intercept=self.fit_intercept)
-        ridge = self.alpha / self.schema.rows / self.design.half[:-1] ** 2
+        ridge = self.design.ridge(self.alpha, self.schema.rows)
         shift = None if self.fit_intercept else -origin
         with np.errstate(all="ignore"):  # warnings after the payment would depend on the noise
             found = self._from_integers(integers)

@@ -14,6 +14,7 @@ from tightdp.accepted import Number, TableLike
 from tightdp.data.blocks import Block
 from tightdp.data.one_pass import integer_sums
 from tightdp.data.table import check_frame, check_public_rows
+from tightdp.draft import DEPENDS, Draft
 from tightdp.errors import (
     DataError,
     DimensionError,
@@ -42,7 +43,7 @@ from tightdp.mechanisms.quantiles import UNORDERED
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.randomness import RandomLike, RandomSource, source
-from tightdp.release import DEPENDS, Draft, Release
+from tightdp.release import Release
 from tightdp.schema import Interval, Schema, check_schema, numeric_column, require_public_rows
 
 _FINEST = 20

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.accepted import Number, TableLike
+from tightdp.draft import DEPENDS, Draft, Error
 from tightdp.errors import (
     DataError,
     FloatArray,
@@ -29,7 +30,6 @@ from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.randomness import RandomSource
-from tightdp.release import DEPENDS, Draft, Error
 from tightdp.schema import Interval
 
 T = TypeVar("T")

@@ -11,6 +11,7 @@ import numpy as np
 from tightdp.accepted import Number, TableLike
 from tightdp.data.one_pass import quantized_matrix
 from tightdp.data.table import check_frame, check_public_rows
+from tightdp.draft import Draft
 from tightdp.errors import (
     DataError,
     FloatArray,
@@ -38,7 +39,6 @@ from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.parameters import function_name
 from tightdp.privacy import Neighbors, Numerics, check_epsilon
 from tightdp.randomness import RandomSource
-from tightdp.release import Draft
 from tightdp.schema import Interval, Schema, check_schema, numeric_column
 
 Gradient = Callable[[FloatArray, FloatArray], Any]

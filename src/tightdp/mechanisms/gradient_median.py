@@ -11,6 +11,7 @@ import numpy as np
 
 from tightdp.accepted import Number, TableLike
 from tightdp.data.one_pass import quantized_matrix
+from tightdp.draft import DEPENDS, PART_OF_INTERVAL, Draft, Error, Known, Unknown
 from tightdp.errors import (
     DimensionError,
     FloatArray,
@@ -27,7 +28,7 @@ from tightdp.mechanisms.gradient import RowSumGradient
 from tightdp.mechanisms.median_radius import MedianRadius
 from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.randomness import RandomSource
-from tightdp.release import DEPENDS, PART_OF_INTERVAL, Draft, Error, Known, Release, Unknown
+from tightdp.release import Release
 from tightdp.schema import Schema, check_schema
 
 PLACES = 26  # directions are truncated to multiples of 2**-PLACES, finer than any grid

@@ -16,6 +16,7 @@ from tightdp.data.blocks import Block, Grid
 from tightdp.data.design_matrix import RegressionRows
 from tightdp.data.one_pass import integer_sums
 from tightdp.data.statistics import sums_and_gram
+from tightdp.draft import DEPENDS, Draft
 from tightdp.errors import (
     FloatArray,
     InfeasibleSamplingError,
@@ -37,7 +38,7 @@ from tightdp.noise.linear_norms import (
 from tightdp.preview import Preview
 from tightdp.privacy import check_epsilon, text_up
 from tightdp.randomness import RandomSource
-from tightdp.release import DEPENDS, Draft, Release
+from tightdp.release import Release
 from tightdp.schema import Schema
 
 SHAPES = ("l1", "box")

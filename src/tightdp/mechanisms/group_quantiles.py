@@ -15,6 +15,7 @@ from tightdp.data.class_moments import GroupMoments
 from tightdp.data.histograms import group_cells
 from tightdp.data.one_pass import quantized_matrix
 from tightdp.data.table import check_frame, check_public_rows
+from tightdp.draft import Draft
 from tightdp.errors import check_confidence, check_most, fail
 from tightdp.mechanisms.counts import MOST_MATRIX
 from tightdp.mechanisms.groups import EQUAL_GROUPS, group_facts
@@ -26,7 +27,7 @@ from tightdp.preview import Preview
 from tightdp.printed import Axis
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource
-from tightdp.release import Draft, Release
+from tightdp.release import Release
 from tightdp.schema import Schema
 
 

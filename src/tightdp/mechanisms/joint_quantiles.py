@@ -13,6 +13,7 @@ import numpy as np
 
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import NO_INTERVAL, Answer
+from tightdp.draft import Draft
 from tightdp.errors import (
     InfeasibleSamplingError,
     check_confidence,
@@ -28,7 +29,7 @@ from tightdp.mechanisms.ranks import Ranks, finer_bits, score_cap
 from tightdp.preview import ORDERED_ROWS, Preview, of_rows
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource, source
-from tightdp.release import Draft, Release
+from tightdp.release import Release
 from tightdp.schema import Schema
 
 MOST_NUMBERS = 1 << 25  # rows times levels, of which five tables are held

@@ -10,6 +10,7 @@ import numpy as np
 from tightdp.accepted import Number, TableLike
 from tightdp.accounting import Cost
 from tightdp.data.table import check_read_again
+from tightdp.draft import Draft
 from tightdp.errors import (
     check_confidence,
     check_filled,
@@ -19,7 +20,6 @@ from tightdp.mechanisms.mechanism import Mechanism, short_label
 from tightdp.preview import Preview
 from tightdp.privacy import Numerics, check_epsilon
 from tightdp.randomness import RandomSource
-from tightdp.release import Draft
 from tightdp.schema import Schema
 
 _WEAKEST = (Numerics.APPROXIMATE, Numerics.IDEALIZED, Numerics.EXACT)

@@ -14,6 +14,7 @@ from tightdp.answer import Answer
 from tightdp.data.key_counts import KeyColumn
 from tightdp.data.statistics import Sums, columns_of_kind
 from tightdp.data.table import check_public_rows
+from tightdp.draft import Draft, Known
 from tightdp.errors import (
     FloatArray,
     InfeasibleSamplingError,
@@ -27,7 +28,7 @@ from tightdp.mechanisms.private_keys import PrivateKeys
 from tightdp.preview import KeysPreview
 from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.randomness import RandomSource
-from tightdp.release import Draft, Known, Release
+from tightdp.release import Release
 from tightdp.schema import Interval, Schema, check_schema
 
 ROWS = "rows"

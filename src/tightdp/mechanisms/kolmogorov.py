@@ -16,6 +16,7 @@ from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
 from tightdp.data.histograms import Histogram, JointHistogram
 from tightdp.data.table import check_frame
+from tightdp.draft import DEPENDS, Draft
 from tightdp.errors import (
     FloatArray,
     InfeasibleSamplingError,
@@ -32,7 +33,7 @@ from tightdp.preview import Preview, of_rows, spread
 from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.progress import standing_line
 from tightdp.randomness import RandomLike, RandomSource, source
-from tightdp.release import DEPENDS, Draft, Release
+from tightdp.release import Release
 from tightdp.schema import Interval, Schema
 
 _WORK = 1 << 40  # terms of sums that the public facts may ask for: a minute or two

@@ -21,11 +21,12 @@ from tightdp.shaping.moment_noise import LENGTH
 
 if TYPE_CHECKING:
     from tightdp.mechanisms.error_look import ErrorLook
-    from tightdp.mechanisms.least_squares import SplitMechanism
+    from tightdp.mechanisms.split_mechanism import SplitMechanism
     from tightdp.mechanisms.tilted_squares import TiltedSquares
     from tightdp.mechanisms.two_looks import TwoLooks
 
 PREVIEWED_ROWS = "features that fill their bounds evenly, not correlated"
+_SLOPES = f"slopes of length {LENGTH**0.5:.2g} between columns scaled to [-1, 1], more if steeper"
 
 _NARROW = 1 / 5  # of their bounds, which features of real tables often fill
 _CORRELATED = 0.8
@@ -55,8 +56,9 @@ class PreviewedLine(Reading):
         """Noise on the coefficients, for features that fill their bounds evenly, not correlated.
 
         It says how much more there is where they fill a fifth of their bounds, and where they are
-        correlated, too; or it is for what was stated of them. Of two stages releases are simulated,
-        on rows whose target fills its bounds evenly, too.
+        correlated, too; or it is for what was stated of them. Slopes multiply the noise of the
+        features' own moments and of a private number of rows: the note says for which slopes it
+        is. Of two stages releases are simulated, on rows whose target fills its bounds evenly, too.
         """
         if self.looks is not None:  # what the second look costs depends on the residuals
             return simulated_preview(self, self.schema, check_confidence(confidence), _named)
@@ -67,7 +69,7 @@ class PreviewedLine(Reading):
         std = std if self.fit_intercept else std[1:]
         # a coefficient sums many noisy moments: nearly normal; Bonferroni makes it simultaneous
         half = float(scipy.special.ndtri(1 - (1 - level) / (2 * len(std)))) * std
-        said = f"{self._assumed(std)}; shrinkage not counted; noise: {self.bodies}"
+        said = f"{self._assumed(std)}; {_SLOPES}; shrinkage not counted; noise: {self.bodies}"
         assumes = of_rows(self.schema, said)
         first = self.moments.epsilon / self.epsilon
         shares = {part.name: part.share * first for part in self.moments.parts}

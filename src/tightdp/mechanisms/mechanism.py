@@ -20,6 +20,7 @@ from tightdp.accounting import Cost
 from tightdp.answer import Answer
 from tightdp.data.one_pass import IntegerSum
 from tightdp.data.table import Table
+from tightdp.draft import Draft
 from tightdp.errors import (
     FloatArray,
     LedgerError,
@@ -41,7 +42,7 @@ from tightdp.preview import Preview
 from tightdp.printed import in_short
 from tightdp.privacy import Guarantee, Neighbors, Numerics, float_up, text_up
 from tightdp.randomness import RandomLike, RandomSource, source
-from tightdp.release import Draft, Release
+from tightdp.release import Release
 from tightdp.schema import Date, Interval, Schema
 
 Finish = Callable[[Any, bool], Draft]  # of a table, and whether to show a bar

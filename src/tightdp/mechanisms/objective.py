@@ -26,6 +26,7 @@ from tightdp.convex.objective_calibration import (
 from tightdp.convex.objectives import Objective, RowObjective
 from tightdp.convex.penalties import ConvexSet, Penalty, read_penalty
 from tightdp.data.design_matrix import ScaledRows
+from tightdp.draft import Draft, Known, Unknown
 from tightdp.errors import (
     DimensionError,
     FloatArray,
@@ -56,7 +57,7 @@ from tightdp.preview import (
 )
 from tightdp.privacy import Neighbors, Numerics, check_epsilon, text_up
 from tightdp.randomness import RandomSource
-from tightdp.release import Draft, Known, Release, Unknown
+from tightdp.release import Release
 from tightdp.schema import Schema
 
 MOST_TIMES = 4  # rows used with functions of one's own, in units of those that the schema states

@@ -12,6 +12,7 @@ import numpy as np
 
 from tightdp.accepted import Number, TableLike
 from tightdp.data.person_rows import check_persons, persons_by_rows
+from tightdp.draft import DEPENDS, Draft
 from tightdp.errors import Integers, check_confidence, check_count, check_probability, fail
 from tightdp.mechanisms.exponential_grids import PieceLaw
 from tightdp.mechanisms.mechanism import Mechanism
@@ -21,7 +22,6 @@ from tightdp.printed import most as printed_most
 from tightdp.printed import percent
 from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomSource
-from tightdp.release import DEPENDS, Draft
 from tightdp.schema import Schema, check_schema
 
 MOST_ROWS = 1 << 20  # of a person; the candidates are gone through one by one

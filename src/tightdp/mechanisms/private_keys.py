@@ -12,6 +12,7 @@ from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
 from tightdp.data.key_counts import KeyColumn
 from tightdp.data.table import check_public_rows
+from tightdp.draft import Draft, Known
 from tightdp.errors import (
     FloatArray,
     Integers,
@@ -26,7 +27,7 @@ from tightdp.noise.key_noise import GaussianKeyNoise, KeyNoise
 from tightdp.preview import KeysPreview
 from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.randomness import RandomSource
-from tightdp.release import Draft, Known, Release
+from tightdp.release import Release
 from tightdp.schema import Schema, check_schema
 from tightdp.shaping.coordinate_noise import check_share
 from tightdp.shaping.shared_costs import most_each

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tightdp.accepted import Number, TableLike
+from tightdp.draft import DEPENDS
 from tightdp.errors import (
     InfeasibleSamplingError,
     Integers,
@@ -32,7 +33,6 @@ from tightdp.mechanisms.simulated_previews import PREVIEW_SEED, preview_of_error
 from tightdp.preview import Preview
 from tightdp.privacy import Neighbors
 from tightdp.randomness import RandomSource, source
-from tightdp.release import DEPENDS
 from tightdp.schema import Schema
 
 MOST_EXACT = 5  # beyond, no lattice of use is small enough to be gone through

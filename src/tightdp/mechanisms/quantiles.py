@@ -12,6 +12,7 @@ import numpy as np
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import NO_INTERVAL, Answer
 from tightdp.data.table import check_frame, check_public_rows
+from tightdp.draft import PART_OF_INTERVAL, Draft, Known
 from tightdp.errors import (
     FloatArray,
     amount_within,
@@ -34,7 +35,7 @@ from tightdp.preview import ORDERED_ROWS, Preview, of_rows
 from tightdp.printed import Covers
 from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomSource
-from tightdp.release import PART_OF_INTERVAL, Draft, Known, Release
+from tightdp.release import Release
 from tightdp.schema import Interval, Schema, numeric_column
 
 UNORDERED = "categories have no order"

@@ -17,6 +17,7 @@ from tightdp.column_rules import MOST_BITS
 from tightdp.data.blocks import Block
 from tightdp.data.one_pass import integer_sums, quantized_matrix
 from tightdp.data.table import check_frame, check_public_rows
+from tightdp.draft import DEPENDS, Draft
 from tightdp.errors import FloatArray, check_instance, check_within, fail
 from tightdp.mechanisms.exponential_grids import PieceLaw
 from tightdp.mechanisms.mechanism import Mechanism
@@ -24,7 +25,7 @@ from tightdp.parameters import tells_arguments
 from tightdp.preview import Preview
 from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.randomness import RandomSource
-from tightdp.release import DEPENDS, Draft, Release
+from tightdp.release import Release
 from tightdp.schema import DEFAULT_BITS, Interval, Schema
 
 _DENSE = 1 << 20  # grids up to this size are counted point by point if there are many rows

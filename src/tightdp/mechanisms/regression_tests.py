@@ -20,7 +20,8 @@ from tightdp.inference.coefficient_intervals import (
 from tightdp.inference.coefficient_tests import Tested, check_null, equations, p_value, rejected
 from tightdp.inference.expected_errors import even_moments
 from tightdp.mechanisms.hypothesis_tests import P_VALUE, PlannedReading, check_sample
-from tightdp.mechanisms.least_squares import ASSUMPTIONS, LeastSquares, LinearFit
+from tightdp.mechanisms.least_squares import LeastSquares
+from tightdp.mechanisms.linear_fit import ASSUMPTIONS, LinearFit
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.preview import Preview
 from tightdp.release import Release
@@ -39,7 +40,7 @@ class RegressionTest(PlannedReading):
     (:mod:`~tightdp.inference.coefficient_tests`). The type I error is measured, not proved. All
     tests of the same regression share its release: with a ledger and one key the second is free.
 
-    **Privacy.** As for :class:`~tightdp.mechanisms.least_squares.SplitMechanism`, whose noisy
+    **Privacy.** As for :class:`~tightdp.mechanisms.split_mechanism.SplitMechanism`, whose noisy
     moments are all that is released.
 
     Parameters

@@ -14,13 +14,14 @@ from tightdp.accounting import Cost
 from tightdp.data.one_pass import IntegerSum, KeptRows
 from tightdp.data.residual_sums import STEEPEST, ResidualSums
 from tightdp.data.statistics import Statistic
+from tightdp.draft import DEPENDS, Draft
 from tightdp.errors import FloatArray, fail
 from tightdp.inference.moment_solver import NoisyMoments
-from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.mechanisms.mechanism import Finish, Mechanism
+from tightdp.mechanisms.split_mechanism import SplitMechanism
 from tightdp.preview import Preview
+from tightdp.privacy import EPSILON_FLOOR
 from tightdp.randomness import RandomSource
-from tightdp.release import DEPENDS, Draft
 from tightdp.schema import Schema, check_schema
 from tightdp.shaping.moment_noise import LENGTH, choose_noise
 
@@ -156,6 +157,15 @@ class RepeatedLooks(Mechanism):
 def single_rows(schema: Schema) -> bool:
     """Whether rows are of a public number, one of each person: later looks are made for these."""
     return schema.rows_known and schema.rows_per_person == 1 and not schema.persons_alike
+
+
+def check_shared(*spent: Fraction) -> None:
+    """Refuse a share of which some look gets next to nothing."""
+    if min(spent) < EPSILON_FLOOR:
+        fail(
+            "`interval_share` must leave every look 2**-40 of epsilon at least: take one closer to "
+            "1/2, or a larger `epsilon`."
+        )
 
 
 def check_rows(schema: Schema, columns: int, asked: str) -> None:

@@ -14,6 +14,7 @@ from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.one_pass import IntegerSum
 from tightdp.data.statistics import distinct
 from tightdp.data.table import check_frame, check_public_rows
+from tightdp.draft import DEPENDS, Draft
 from tightdp.errors import (
     FloatArray,
     Integers,
@@ -24,12 +25,12 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.exact.tilted import permute_and_flip
-from tightdp.mechanisms.least_squares import LeastSquares, LinearFit
+from tightdp.mechanisms.least_squares import LeastSquares
+from tightdp.mechanisms.linear_fit import LinearFit
 from tightdp.mechanisms.mechanism import Finish, Mechanism
 from tightdp.preview import Preview
 from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomSource
-from tightdp.release import DEPENDS, Draft
 from tightdp.schema import Interval, Schema, check_schema, numeric_column, require_public_rows
 
 _BITS = 16  # of a cell, at most
@@ -52,7 +53,7 @@ class SparseLeastSquares(Mechanism):
     row changes every score by at most :math:`4 B^2 (n - 1)`; [P3] permute-and-flip with the rate
     :math:`\epsilon'/(2s)`, s the sensitivity of the scores, is :math:`\epsilon'`-DP
     (:class:`~tightdp.ExponentialMechanism`); [P4] the noisy moments of any ``keep`` columns are
-    private at what is left (:class:`~tightdp.mechanisms.least_squares.SplitMechanism`): their
+    private at what is left (:class:`~tightdp.mechanisms.split_mechanism.SplitMechanism`): their
     body is that of numeric columns scaled to [-1, 1], whichever they are.
     Proof: 1. Let the other n - 1 rows have the means :math:`m_x, m_y`. The signed score is
     :math:`(n-1)(x - m_x)(y - m_y)` plus what does not depend on the row (x, y). On the square the

@@ -19,6 +19,7 @@ from tightdp.accounting.conversions import zcdp_rho
 from tightdp.answer import Answer
 from tightdp.data.one_pass import IntegerSum
 from tightdp.data.table import check_frame, check_public_rows
+from tightdp.draft import Draft, Known, Unknown
 from tightdp.errors import (
     FloatArray,
     Integers,
@@ -37,7 +38,7 @@ from tightdp.mechanisms.table_schedule import CellNoise, TableShares
 from tightdp.preview import Preview, of_rows
 from tightdp.privacy import Neighbors, check_epsilon
 from tightdp.randomness import RandomLike, RandomSource, source
-from tightdp.release import Draft, Known, Release, Unknown
+from tightdp.release import Release
 from tightdp.schema import Schema, check_schema
 from tightdp.shaping.reach import possible_counts
 

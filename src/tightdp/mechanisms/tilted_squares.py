@@ -15,17 +15,17 @@ from tightdp.data.design_matrix import DesignMatrix
 from tightdp.data.line_errors import LineErrors
 from tightdp.data.one_pass import KeptRows
 from tightdp.data.statistics import distinct
-from tightdp.errors import FloatArray, amount_within, fail
+from tightdp.errors import FloatArray, amount_within
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.inference.tilted_moments import TiltedLook
-from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.mechanisms.objective import Draws
 from tightdp.mechanisms.objective_model import PublicModel
-from tightdp.mechanisms.repeated_looks import RepeatedLooks, check_rows
+from tightdp.mechanisms.repeated_looks import RepeatedLooks, check_rows, check_shared
 from tightdp.mechanisms.robust_regression import HuberPerturbation
+from tightdp.mechanisms.split_mechanism import SplitMechanism
 from tightdp.noise.knorm import KNormNoise
-from tightdp.privacy import EPSILON_FLOOR, Numerics, check_epsilon
+from tightdp.privacy import Numerics, check_epsilon
 from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import Release
 from tightdp.schema import Schema
@@ -46,7 +46,7 @@ class TiltedSquares(RepeatedLooks):
 
     What is released: :math:`\theta`, the minimiser of Huber's loss with a public threshold
     (:class:`~tightdp.mechanisms.robust_regression.HuberPerturbation`); :math:`t(X) + z` as by
-    :class:`~tightdp.mechanisms.least_squares.SplitMechanism`, t the moments of the features; and
+    :class:`~tightdp.mechanisms.split_mechanism.SplitMechanism`, t the moments of the features; and
     :math:`t'(X) + z'`, :math:`t'` the sums of :class:`~tightdp.data.line_errors.LineErrors` for the
     line that is :math:`\theta` on a coarser grid, as by another ``SplitMechanism``.
 
@@ -111,11 +111,7 @@ class TiltedSquares(RepeatedLooks):
         layout = DesignMatrix(schema, features, target)
         check_rows(schema, len(layout.names) + 1 + len(features), "method")  # design, and cells
         spent = self.epsilon * self.share
-        if min(spent * _SQUARE, self.epsilon - spent) < EPSILON_FLOOR:
-            fail(
-                "`interval_share` must leave every look 2**-40 of epsilon at least: take one "
-                "closer to 1/2, or a larger `epsilon`."
-            )
+        check_shared(spent * _SQUARE, self.epsilon - spent)
         chosen = feature_noise(schema, features, target)
         self.statistic = chosen.moments
         self.bodies = f"tilt: hull of the rows; {chosen.shapes}"

@@ -11,6 +11,7 @@ import numpy as np
 
 from tightdp.accepted import Number, TableLike
 from tightdp.convex.margin_losses import margins
+from tightdp.draft import Draft, Unknown
 from tightdp.errors import (
     FloatArray,
     check_probability,
@@ -25,7 +26,7 @@ from tightdp.noise.lattice import LatticeNoise
 from tightdp.preview import Preview
 from tightdp.privacy import Numerics, check_epsilon
 from tightdp.randomness import RandomSource
-from tightdp.release import Draft, Release, Unknown
+from tightdp.release import Release
 from tightdp.schema import Schema
 
 TUNABLE = ("noise", "noise_share", "ridge", "l1", "penalty", "theta_set", "accounting")

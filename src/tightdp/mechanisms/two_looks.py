@@ -16,8 +16,8 @@ from tightdp.data.residual_sums import MovedSum, ResidualSums
 from tightdp.data.statistics import distinct
 from tightdp.errors import FloatArray, Integers
 from tightdp.inference.moment_solver import NoisyMoments, SecondLook
-from tightdp.mechanisms.least_squares import SplitMechanism
 from tightdp.mechanisms.repeated_looks import LARGEST, RepeatedLooks
+from tightdp.mechanisms.split_mechanism import SplitMechanism
 from tightdp.privacy import check_epsilon
 from tightdp.randomness import RandomLike
 from tightdp.release import Release
@@ -38,7 +38,7 @@ class TwoLooks(RepeatedLooks):
     r"""Releases noisy moments of a regression, a line, and noisy sums about its residuals.
 
     What is released: :math:`t(X) + z` as by
-    :class:`~tightdp.mechanisms.least_squares.SplitMechanism`; :math:`m(X) + z''`, how far a reach
+    :class:`~tightdp.mechanisms.split_mechanism.SplitMechanism`; :math:`m(X) + z''`, how far a reach
     would move the residuals of a line (:class:`~tightdp.data.residual_sums.MovedSum`), both of
     which are functions of the first; a line and a reach, which are functions of these two; and
     :math:`t'(X) + z'`, :math:`t'` the sums of :class:`~tightdp.data.residual_sums.ResidualSums` for
