@@ -92,6 +92,7 @@ _ASSUMED = {
     "levels": "if the log odds are linear",
     "counts": "if log means are linear and variances those of the law",
 }
+_RESTORED = "what the ridge took from the minimiser is given back, as far as noise lets it"
 _RIDGES = "[0, 1e100]"  # beyond, steps of the minimiser are lost to rounding
 
 
@@ -510,6 +511,8 @@ class ObjectivePerturbation(Mechanism):
                 f"intervals are for the population's coefficients, {self.assumed}, and count noise "
                 "and sampling error"
             )
+        if self.restores:
+            about += f"; {_RESTORED}"
         return Answer(
             names=self.names,
             value=self.coefficients(release),
