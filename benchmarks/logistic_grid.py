@@ -33,6 +33,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "q = .7": {"noise_share": 0.7},
     "q = .85": {"noise_share": 0.85},
     "q = 1": {"noise_share": 1.0},
+    "q = .7, as released": {"noise_share": 0.7, "post": "none"},
+    "q = .85, as released": {"noise_share": 0.85, "post": "none"},
 }
 
 
@@ -94,7 +96,9 @@ def line(place: int, tables: int, variants: int) -> str:
     schema = tdp.Schema({**facts, "y": tdp.Category([0, 1], other=0)}, rows=setting.rows)
     make = {"default": {}, "paid": {"interval_share": 0.25}, **VARIANTS}
     fits = {
-        name: tdp.ObjectivePerturbation(schema, epsilon=setting.epsilon, **options)
+        name: tdp.ObjectivePerturbation(
+            schema, epsilon=setting.epsilon, **{"post": "restore", **options}
+        )
         for name, options in make.items()
     }
     theta = np.array(setting.theta)
@@ -107,7 +111,7 @@ def line(place: int, tables: int, variants: int) -> str:
             if name != "paid" and key >= variants:
                 continue
             release = fit.release(frame, rng=1000 * key)
-            errors[name].append(float(np.linalg.norm(release.value[: WIDTH + 1] - theta)))
+            errors[name].append(float(np.linalg.norm(fit.coefficients(release) - theta)))
             if name != "paid":
                 continue
             for assume in held:

@@ -12,6 +12,7 @@ from tightdp.mechanisms.counts import ClassTables
 from tightdp.mechanisms.least_squares import METHODS, POSTS, LeastSquares
 from tightdp.mechanisms.linear_fit import ASSUMPTIONS
 from tightdp.mechanisms.mechanism import Mechanism
+from tightdp.mechanisms.objective import POSTS as OBJECTIVE_POSTS
 from tightdp.mechanisms.objective import ObjectivePerturbation
 from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.mechanisms.regression_tests import RegressionTest
@@ -62,6 +63,9 @@ _PERTURBED = {
 _INTERVALS = {
     "interval_share": Option("number", "the part of epsilon that buys intervals, say 0.25")
 }
+_POST = Option(
+    "text", "restore: what the ridge took, as far as noise lets it", choices=OBJECTIVE_POSTS
+)
 _COUNTS = {
     **_PERTURBED,
     "largest_mean": Option("number", "the largest mean of a row, by default the largest count"),
@@ -72,13 +76,15 @@ _COUNTS = {
 def _logistic(schema: Schema, *, target: str, **given: Any) -> Mechanism:
     """Of two classes, or of more, which have a loss of their own."""
     if not several_classes(schema[target]):
-        return ObjectivePerturbation(schema, target=target, **given)
+        post = given.pop("post", None) or "restore"
+        return ObjectivePerturbation(schema, target=target, post=post, **given)
     for key in ("noise", "l1", "interval_share"):
         if given.get(key):
             only = "where there are more, its shape is the hull of every column"
             rest = only if key == "noise" else "leave it out where there are more"
             fail(f"`{key}` is for two classes: {rest}.")
         given.pop(key, None)
+    given.pop("post", None)  # which leaves others as they are
     return ClassPerturbation(schema, target=target, **given)
 
 
@@ -123,7 +129,7 @@ MODELS = (
         "logistic_regression",
         "logistic regression for two or more classes",
         _logistic,
-        {**_PERTURBED, **_INTERVALS},
+        {**_PERTURBED, **_INTERVALS, "post": _POST},
         target=Category,
     ),
     ModelKind(

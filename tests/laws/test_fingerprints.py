@@ -126,7 +126,7 @@ OTHERS: dict[str, list[Any]] = {
     "levels": [["a"]],
     "low": [0.25],
     "high": [0.75],
-    "post": ["none"],
+    "post": ["none", "restore"],
     "null": [0.4, [0.2, 0.3, 0.5]],
     "missing": ["drop"],
     "per": ["person", "row"],

@@ -8,12 +8,14 @@ seed; no data are involved, so it costs nothing.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from tightdp.convex.margin_losses import LogisticLoss, MarginLoss, RowLoss
+from tightdp.convex.ridge_pull import restore
 from tightdp.errors import FloatArray, check_choice, fail
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.noise.on_lattice import lattice_body
@@ -24,9 +26,11 @@ SINGLE_COLUMN = 1.0517  # two logistic gradients of one column differ by at most
 _SAFE = 1e-12  # relative margin of all float results, on the private side
 LEAST_RATE, _MOST_RATE = 2.0**-40, 1024.0  # what lattice noise takes
 _SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.99, 1.0)
+_KINDS = ("even", "correlated")  # columns
 _REFERENCE_SEED = 1801_09236
 _REFERENCE_ROWS, _REFERENCE_DRAWS = 400, 24
-_SIMULATED_WIDTH = 24
+SIMULATED_WIDTH = 24
+"""More parameters are not simulated one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +158,13 @@ def calibrate(facts: PublicFacts, epsilon: float, share: float) -> Calibration:
 
 
 def best_share(
-    facts: PublicFacts, ball: NormBall, epsilon: float, rows: int, *, ridge: float = 0.0
+    facts: PublicFacts,
+    ball: NormBall,
+    epsilon: float,
+    rows: int,
+    *,
+    ridge: float = 0.0,
+    restored: bool = False,
 ) -> float:
     """The share whose mean error in public reference models is nearest to the least.
 
@@ -164,9 +174,13 @@ def best_share(
     seeded, so that the same public facts always give the same share. ``ridge`` is one that is there
     in any case. Beyond 24 columns, and for several classes, the error is that of the linear
     approximation.
+
+    With ``restored``, errors are those of :func:`~tightdp.convex.ridge_pull.restore`, which takes
+    columns to be even: since they need not be, models are of even columns and of columns
+    that are correlated by .8, and the sampling error counts.
     """
     shape = f"{ball!r} {lattice_body(ball)[0].facts()}"
-    return _best_share(facts, shape, _Held(ball), epsilon, rows, ridge)
+    return _best_share(facts, shape, _Held(ball), epsilon, rows, ridge, restored)
 
 
 class _Held:
@@ -184,9 +198,15 @@ class _Held:
 
 @functools.lru_cache(maxsize=256)
 def _best_share(
-    facts: PublicFacts, shape: str, held: _Held, epsilon: float, rows: int, least: float
+    facts: PublicFacts,
+    shape: str,
+    held: _Held,
+    epsilon: float,
+    rows: int,
+    least: float,
+    restored: bool,
 ) -> float:
-    small = facts.width <= _SIMULATED_WIDTH and isinstance(facts.loss, MarginLoss)
+    small = facts.width <= SIMULATED_WIDTH and isinstance(facts.loss, MarginLoss)
     tried = {}
     for share in _SHARES:
         rate = facts.rate(epsilon, share)
@@ -194,9 +214,12 @@ def _best_share(
         if ridge is not None:
             tried[share] = rate, max(ridge, least)
     worst = np.ones(len(tried))
-    for length in facts.loss.lengths:
-        model = _Reference.draw(facts.loss, facts.width, rows, held.ball, length)
+    kinds = _KINDS if restored else _KINDS[:1]
+    for length, kind in itertools.product(facts.loss.lengths, kinds):
+        model = _Reference.draw(facts.loss, facts.width, rows, held.ball, length, kind)
         find = model.error if small else model.linear_error
+        if restored:
+            find = model.error_restored
         errors = np.array([find(*each) for each in tried.values()])
         if np.isfinite(errors).any():
             worst = np.maximum(worst, errors / errors.min())
@@ -213,10 +236,18 @@ class _Reference:
     weight: float
     loss: RowLoss
     length: float
+    even: FloatArray  # rows that a public model takes them to be
+    sampled: FloatArray  # (draws, reference rows), standard normal
 
     @classmethod
     def draw(
-        cls, loss: RowLoss, width: int, rows: int, ball: NormBall, length: float
+        cls,
+        loss: RowLoss,
+        width: int,
+        rows: int,
+        ball: NormBall,
+        length: float,
+        kind: str = _KINDS[0],
     ) -> _Reference:
         bits = source(_REFERENCE_SEED)
         count = max(_REFERENCE_ROWS, 4 * width)
@@ -226,14 +257,33 @@ class _Reference:
         noise = bits.gamma(width + 1, _REFERENCE_DRAWS)[:, None] * ball.sample(
             _REFERENCE_DRAWS, rng=bits
         )
-        return cls(length * direction, noise, x, rows / count, loss, length)
+        shared, sampled = 2.0 * bits.uniform((count, 1)) - 1.0, bits.normal((len(noise), count))
+        cells = (x + 2.0 * shared) / 3.0 if kind == "correlated" else x
+        return cls(length * direction, noise, cells, rows / count, loss, length, x, sampled)
 
     def error(self, rate: float, ridge: float) -> float:
         """Mean distance between the parameters and the minimisers of the perturbed population."""
         try:
-            return float(self._distances(self.noise / rate, ridge).mean())
+            moved = self._minimisers(self.noise / rate, ridge) - self.parameters
         except np.linalg.LinAlgError:  # hardly any ridge: the minimiser has run away
             return math.inf
+        return float(np.linalg.norm(moved, axis=1).mean())
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def error_restored(self, rate: float, ridge: float) -> float:
+        """The same where the pull of the ridge is given back, and rows are a sample."""
+        assert isinstance(self.loss, MarginLoss)
+        spread = np.sqrt(self.weight * self.loss.typical(self.parameters @ self.rows.T))
+        noise = self.noise / rate
+        try:
+            theta = self._minimisers(noise + (self.sampled * spread) @ self.rows, ridge)
+            hessians = self.weight * (self.loss.typical(theta @ self.even.T)[:, None] * self.even.T)
+            variance = float((noise**2).mean())
+            found = restore(theta, hessians @ self.even, ridge=ridge, variance=variance)
+        except np.linalg.LinAlgError:
+            return math.inf
+        error = float(np.linalg.norm(found - self.parameters, axis=1).mean())
+        return error if math.isfinite(error) else math.inf
 
     def linear_error(self, rate: float, ridge: float) -> float:
         """The same for a constant curvature: a bias towards zero, and noise, both shrunk."""
@@ -244,8 +294,8 @@ class _Reference:
         return math.sqrt((ridge * self.length) ** 2 + noise) / curvature
 
     @np.errstate(over="ignore")
-    def _distances(self, noise: FloatArray, ridge: float) -> FloatArray:
-        """How far the minimisers lie from the parameters: Newton's steps of all draws at once."""
+    def _minimisers(self, noise: FloatArray, ridge: float) -> FloatArray:
+        """Of the population, perturbed: Newton's steps of all draws at once."""
         assert isinstance(self.loss, MarginLoss)
         truth, rows, loss = self.parameters, self.rows, self.loss
         expected = loss.mean(truth @ rows.T)
@@ -274,4 +324,4 @@ class _Reference:
             draws = np.delete(draws, left)  # there only rounding is left: it grows with the rows
             if not draws.size:
                 break
-        return np.asarray(np.linalg.norm(theta - truth, axis=1))
+        return theta

@@ -67,6 +67,11 @@ class LogisticRegression(LinearLogit[Perturbation], InformedIntervals[Perturbati
         the defaults come from public facts. Keep the time of such a fit to yourself.
     interval_share : float
         The part of epsilon, in [0, 1), that buys the information matrix for :meth:`conf_int`.
+    post : {"restore", "none"}
+        What is made of the released minimiser, for nothing more. "restore" gives long coefficients
+        back what the ridge took from them, as far as noise lets it; "none" takes the minimiser as
+        it is. For two classes, up to 24 parameters, without ``ridge``, ``l1``, ``theta_set`` and
+        ``tune``; others are as released.
 
     Examples
     --------
@@ -88,6 +93,7 @@ class LogisticRegression(LinearLogit[Perturbation], InformedIntervals[Perturbati
     theta_set: LpBall | ConvexSet | None = None
     tune: Sequence[Mapping[str, Any]] | None = None
     interval_share: Number = 0.0
+    post: str = "restore"
 
     def _mechanism(self, problem: Problem) -> Perturbation:
         if several_classes(problem.schema[problem.target]):
@@ -116,7 +122,10 @@ class LogisticRegression(LinearLogit[Perturbation], InformedIntervals[Perturbati
     def _read(self, mechanism: Perturbation, release: Release) -> Release:
         if isinstance(mechanism, TunedPerturbation):
             self.mechanism_ = mechanism.chosen(release)
-        self._take_planes(release.value, mechanism.rows.design)
+            value = release.value
+        else:
+            value = mechanism.coefficients(release)
+        self._take_planes(value, mechanism.rows.design)
         return release
 
     def preview(self, X: TableLike, y: object = None) -> Preview:

@@ -102,7 +102,7 @@ class InformedIntervals(WithCoefficients[M]):
         """
         level, _ = self._asked(confidence, None)
         first, names = 0 if self.fit_intercept else 1, self._fitted.names
-        title, values = table_title(self), self.release_.value[: len(names)]
+        title, values = table_title(self), self._fitted.coefficients(self.release_)
         bounds, lacking = self.known_intervals(confidence=level, covariates=covariates)
         notes = reference_notes(self.schema_)
         if bounds is None:

@@ -195,7 +195,7 @@ class Cloud:
     noise_only : array, shape (draws, parameters)
         The part of the noise, to first order.
     value : array, shape (parameters,)
-        The released parameters.
+        The coefficients that are printed beside them.
     """
 
     low: FloatArray
@@ -262,7 +262,7 @@ class Cloud:
         counts = [min(few, many - start) for start in range(0, many, few)]
         parts = [_moves(mechanism, release, information(count), bits, room) for count in counts]
         low, high, noise_only = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return cls(low, high, noise_only, release.value[:width])
+        return cls(low, high, noise_only, mechanism.coefficients(release))
 
     def intervals(self, alpha: float, *, simultaneous: bool = False) -> FloatArray:
         """Rows (low, high) for every parameter; refused where they are not known to hold."""

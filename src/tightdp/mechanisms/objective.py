@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from tightdp.accepted import Number, TableLike
 from tightdp.answer import Answer
 from tightdp.convex.decimals import has_decimals
-from tightdp.convex.margin_losses import MarginLoss, RowLoss, read_loss
+from tightdp.convex.margin_losses import LogisticLoss, MarginLoss, RowLoss, read_loss
 from tightdp.convex.minimiser import minimise
 from tightdp.convex.objective_calibration import (
     LEAST_RATE,
+    SIMULATED_WIDTH,
     Calibration,
     PublicFacts,
     best_share,
@@ -61,6 +62,7 @@ from tightdp.release import Release
 from tightdp.schema import Schema
 
 MOST_TIMES = 4  # rows used with functions of one's own, in units of those that the schema states
+POSTS = ("restore", "none")  # what is made of the released minimiser
 _MOST_PARAMETERS = 1 << 11  # of a model: every step of the search solves as many equations
 NUMERICS_SHARE = Fraction(1, 128)  # of the budget, for everything that is not exact
 _LEAST_EPSILON = Fraction(1, 1 << 33)
@@ -91,6 +93,7 @@ _ASSUMED = {
     "levels": "if the log odds are linear",
     "counts": "if log means are linear and variances those of the law",
 }
+_RESTORED = "what the ridge took from the minimiser is given back, as far as noise lets it"
 _RIDGES = "[0, 1e100]"  # beyond, steps of the minimiser are lost to rounding
 
 
@@ -222,6 +225,12 @@ class ObjectivePerturbation(Mechanism):
         The part of the budget, below 1, that buys the information matrix at the released point
         (logistic loss only): the entries ``information[j,k]`` of the release, upper triangle, for
         the scaled columns. Intervals need it.
+    post : {"none", "restore"}
+        What :meth:`coefficients` make of the released minimiser, for nothing more. "restore" gives
+        back what the ridge took from long parameters, as far as noise lets it and columns that fill
+        their bounds evenly would: see :mod:`~tightdp.convex.ridge_pull`. It is for the logistic
+        loss, up to 24 parameters, without ``ridge``, ``l1``, ``penalty`` and ``theta_set``, and
+        leaves others as they are. A ``noise_share`` of "auto" knows of it.
 
     Examples
     --------
@@ -260,8 +269,10 @@ class ObjectivePerturbation(Mechanism):
         fit_intercept: bool = True,
         accounting: str = "joint",
         interval_share: Number = 0.0,
+        post: str = "none",
     ) -> None:
         self.loss = self._read_loss(loss)  # [P1]
+        self.post = check_choice("post", post, POSTS)
         self.epsilon = check_epsilon(epsilon)
         self.rows = ScaledRows(
             schema,
@@ -335,6 +346,31 @@ class ObjectivePerturbation(Mechanism):
         """Parameters in user units."""
         return self.rows.design.to_user(self.scaled(integers))
 
+    @property
+    def restores(self) -> bool:
+        """Whether :meth:`coefficients` undo the pull of the ridge: measured for plain log odds."""
+        plain = self._plain_penalty and self._asked_ridge == 0
+        few = len(self.names) <= SIMULATED_WIDTH
+        return self.post == "restore" and plain and few and isinstance(self.loss, LogisticLoss)
+
+    def coefficients(self, release: Release) -> FloatArray:
+        """What is made of the released parameters, in user units; with ``post="none"``, they.
+
+        >>> from tightdp import Category, Interval, Schema
+        >>> schema = Schema({"x": Interval(-1, 1), "y": Category([0, 1], other=0)}, rows=5000)
+        >>> given = {"epsilon": 0.25, "noise_share": 0.97, "post": "restore"}
+        >>> mechanism = ObjectivePerturbation(schema, **given)
+        >>> x = np.linspace(-1, 1, 5000)
+        >>> release = mechanism.release({"x": x, "y": (x > 0).astype(int)}, rng=1)
+        >>> bool(mechanism.coefficients(release)[1] > release["x"] > 5)
+        True
+        """
+        value = release.value[: len(self.names)]
+        if not self.restores:
+            return value.copy()
+        design = self.rows.design
+        return design.to_user(PublicModel(self).restore(design.from_user(value)))
+
     # --- budgets ------------------------------------------------------------------------------
 
     def _budgets(self, share: Number, rows_per_person: int) -> None:
@@ -402,7 +438,8 @@ class ObjectivePerturbation(Mechanism):
     def _share(self, noise_share: Number | str, epsilon: float, least: float) -> float:
         if isinstance(noise_share, str):
             check_choice("noise_share", noise_share, ("auto",))
-            return best_share(self.facts, self.ball, epsilon, self.schema.rows, ridge=least)
+            rows, restored = self.schema.rows, self.restores
+            return best_share(self.facts, self.ball, epsilon, rows, ridge=least, restored=restored)
         return check_within("noise_share", noise_share, "(0, 1]", "or leave it at 'auto'")
 
     def _output(self, convexity: float) -> None:
@@ -464,7 +501,7 @@ class ObjectivePerturbation(Mechanism):
         return max(self.calibration.ridge - self._asked_ridge, 0.0) if self.loss.linked else 0.0
 
     def answer(self, release: Release, confidence: float | None = None) -> Answer:
-        """The parameters, with intervals for those of the population where they were paid for."""
+        """The coefficients, with intervals for those of the population where they were paid for."""
         level = release.confidence if confidence is None else check_confidence(confidence)
         interval, lacking = self.known_intervals(release, 1 - level, simultaneous=True)
         width = len(self.names)
@@ -475,9 +512,11 @@ class ObjectivePerturbation(Mechanism):
                 f"intervals are for the population's coefficients, {self.assumed}, and count noise "
                 "and sampling error"
             )
+        if self.restores:
+            about += f"; {_RESTORED}"
         return Answer(
             names=self.names,
-            value=release.value[:width],
+            value=self.coefficients(release),
             interval=np.full((width, 2), np.nan) if interval is None else interval,
             confidence=level,
             release=release,

@@ -1,4 +1,7 @@
-"""A public model of rows, for the previews of objective perturbation: no data, a fixed seed."""
+"""A public model of rows, for previews of objective perturbation and for what is made of it.
+
+No data, and a fixed seed.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tightdp.convex.ridge_pull import restore, ridge_left
 from tightdp.errors import FloatArray
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import LpBall
@@ -39,6 +43,37 @@ class PublicModel:
         self.rows, self.margin = rows, (signs * rows) @ effect
         self.effect = np.tile(effect, len(mechanism.names) // len(effect))
 
+    def restore(self, theta: FloatArray) -> FloatArray:
+        """Released parameters of scaled columns with what the ridge took from them, if that is
+        told from noise: columns are taken to be even."""
+        ridge = self.mechanism.calibration.ridge
+        hessian = self._hessian(self.rows @ theta)
+        return restore(theta, hessian, ridge=ridge, variance=self._variance())
+
+    def _hessian(self, margin: FloatArray) -> FloatArray:
+        """Of all rows, as many as are stated."""
+        hessian = self.mechanism.stiffness(self.rows, margin)
+        return np.asarray(self.mechanism.schema.rows / len(self.rows) * hessian)
+
+    def _variance(self) -> float:
+        """Of an entry of the noise."""
+        noise = orders.covariance(self.mechanism.ball, self.mechanism.calibration.rate).value
+        return float(np.diag(noise).mean())
+
+    def _kept(self) -> float:
+        """The ridge that is left of that of the guarantee where effects are moderate."""
+        mechanism = self.mechanism
+        if not mechanism.restores:
+            return mechanism.calibration.ridge
+        return float(
+            ridge_left(
+                self._hessian(self.margin),
+                np.asarray((self.effect**2).sum()),
+                ridge=mechanism.calibration.ridge,
+                variance=self._variance(),
+            )
+        )
+
     def errors(
         self, confidence: float, *, pulled_back: bool = False
     ) -> tuple[FloatArray, FloatArray]:
@@ -47,8 +82,8 @@ class PublicModel:
         With ``pulled_back``, of least squares that are made of them without the pull of the ridge.
         """
         mechanism, width = self.mechanism, len(self.effect)
-        strength = mechanism.calibration.ridge + mechanism.penalty.strength
-        ridge = (0.0 if pulled_back else strength) * np.eye(width)
+        kept = self._kept()
+        ridge = (0.0 if pulled_back else kept + mechanism.penalty.strength) * np.eye(width)
         hessian = mechanism.stiffness(self.rows, self.margin)
         if pulled_back:  # of least squares: no residual is clipped
             hessian = self.rows.T @ self.rows
@@ -60,7 +95,7 @@ class PublicModel:
         box, rate = LpBall(width, np.inf), float(mechanism.output.rate)
         extra = orders.covariance(box, rate).value
         covariance = move @ noise @ move.T + last @ extra @ last.T / mechanism.resolution**2
-        pulls = 0.0 if pulled_back else mechanism.unasked_ridge
+        pulls = 0.0 if pulled_back else min(kept, mechanism.unasked_ridge)
         pull = pulls * np.sqrt(move[:, order] ** 2 @ self.effect**2)
         miss = 1 - confidence  # next to all of it for the noise that shrinks with the rows
         radius = orders.concentration_radius(
