@@ -23,6 +23,7 @@ from tightdp.randomness import source
 
 ACCOUNTING = ("joint", "split")
 SINGLE_COLUMN = 1.0517  # two logistic gradients of one column differ by at most 1.05164
+_STEEPEST = 1e100  # a gradient: its square, and sums of it, are doubles, too
 _SAFE = 1e-12  # relative margin of all float results, on the private side
 LEAST_RATE, _MOST_RATE = 2.0**-40, 1024.0  # what lattice noise takes
 _SHARES = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.94, 0.97, 0.99, 1.0)
@@ -65,7 +66,7 @@ class PublicFacts:
 
     def __post_init__(self) -> None:
         check_choice("accounting", self.accounting, ACCOUNTING)
-        if not math.isfinite(self.loss.slope(self.reach)):
+        if not self.loss.slope(self.reach) <= _STEEPEST:
             fail(
                 f"The {self.loss!r} has unbounded gradients on an unbounded parameter set: state "
                 "`theta_set`, for instance LpBall(dim, p=2, radius=...)."
@@ -104,7 +105,7 @@ class PublicFacts:
         low, high = 1e-300, 1.0
         while self.privacy_loss(rate, high) > epsilon:
             low, high = high, 4.0 * high
-            if high > 1e9 * self.width / min(rate, epsilon):
+            if high * min(rate, epsilon) > 1e9 * self.width:  # a rate may be 0: it is refused later
                 return None
         while high > low * (1.0 + _SAFE) and high > 1e-290:
             middle = math.sqrt(low) * math.sqrt(high)

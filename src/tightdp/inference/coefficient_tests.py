@@ -115,6 +115,8 @@ def _in_words(weights: Mapping[str, float]) -> str:
 
 def check_null(null: object, count: int) -> FloatArray:
     """The right sides: one number for all equations, or one each."""
+    if isinstance(null, (list, tuple)) or (isinstance(null, np.ndarray) and null.ndim > 0):
+        null = [check_real("null", each) for each in null]
     found = np.asarray(null if np.ndim(null) else [check_real("null", null)] * count)  # type: ignore[arg-type]
     values = check_array("null", found, 1)
     if len(values) != count:

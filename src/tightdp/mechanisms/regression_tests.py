@@ -92,9 +92,7 @@ class RegressionTest(PlannedReading):
         self.squares = LeastSquares(schema, features, target, noise=noise, epsilon=epsilon)
         self.statistic = self.squares.statistic
         self.weights, words = equations(tested, self.squares.design.names)
-        several = isinstance(null, (list, tuple, np.ndarray)) and np.ndim(null) > 0
-        plain = [check_real("null", each) for each in null] if several else null  # type: ignore[union-attr]
-        self.null = check_null(plain, len(self.weights))
+        self.null = check_null(null, len(self.weights))
         self.names = distinct((*words, P_VALUE))
         self.effect = f"difference of {' and '.join(words)} from the null"
         self._take_price()
