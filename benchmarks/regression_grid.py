@@ -1,14 +1,15 @@
 """Linear regression on a grid of settings: the default beside its own variants and beside peers.
 
     python benchmarks/regression_grid.py [--out FILE] [--tables 300] [--draws 2] [--only NAME]
-        [--fresh | --latest | --drawn]
+        [--fresh | --latest | --drawn | --steep]
         [--part errors | coverage | "one column" | huber | stages | objective | random]
 
 The settings below were written down before anything was run on them, but the default was revised
 after it was seen on them (its prior, its guesses of the target's level and of the length of the
 coefficients, and so the shares of its noise), so that they are no independent test of it; the fresh
 settings, and then the latest ones, were written down after such a revision, and those of the part
-``random`` are drawn by fixed seeds, by a rule that was written down last. They have 1 to 15
+``random`` are drawn by fixed seeds, by a rule that was written down after those. Steep slopes of
+narrow columns came last, and the solver was revised after they were seen. They have 1 to 15
 columns, 500 to 100,000 rows, correlations up to .95, columns off their centre, narrow, skewed or
 with two values, targets off their centre, heavy tails, small and single signals, and epsilon from
 1/16 to 4. Errors are median distances of the slopes, for columns and a target scaled to [-1, 1], to
@@ -235,6 +236,22 @@ LATEST = {
     "12 columns, correlated .3, along": Design(
         columns=12, rows=50_000, correlation=0.3, shape="normal", length=0.2, along=True
     ),
+}
+
+# narrow columns with steep slopes, on which nothing but one test of coverage had been run before
+STEEP = {
+    f"{columns} {shape}, width {width}, slopes of length {length}": Design(
+        columns=columns,
+        rows=20_000,
+        width=width,
+        length=length,
+        sigma=0.05,
+        shape=shape,
+        correlation=0.8 if shape == "normal" and columns > 1 else 0.0,
+    )
+    for columns in (1, 2, 4, 7, 10)
+    for width, length in ((0.1, 3.0), (0.25, 1.5), (0.05, 8.0), (1.0, 0.9), (0.5, 1.2))
+    for shape in ("even", "normal")
 }
 
 
@@ -692,11 +709,15 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--latest", action="store_true")
     parser.add_argument("--drawn", action="store_true", help="settings drawn at random")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first random design")
+    parser.add_argument("--steep", action="store_true", help="narrow columns with steep slopes")
     options = parser.parse_args()
     CHOSEN, SEED = (FRESH, 8) if options.fresh else (DESIGNS, 7)
     CHOSEN, SEED = (LATEST, 9) if options.latest else (CHOSEN, SEED)
+    CHOSEN, SEED = (STEEP, 11) if options.steep else (CHOSEN, SEED)
     if options.drawn or options.part == "random":
-        CHOSEN, SEED = dict(map(drawn, range(MANY))), 10
+        seeds = range(options.first, options.first + MANY)
+        CHOSEN, SEED = dict(map(drawn, seeds)), 10
     TABLES, DRAWS, start = options.tables, options.draws, time.perf_counter()
     wanted = [options.part] if options.part else ["errors", "coverage"]
     text = [

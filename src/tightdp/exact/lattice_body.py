@@ -47,6 +47,7 @@ from tightdp.randomness import RandomSource, SeededSource
 
 Rows = NDArray[np.intp]
 _PILOT, _PILOT_LEVEL = 50_000, 1 << 20
+_PILOT_ENTRIES = 1 << 21  # of a batch: it takes some ten arrays of that size
 MOST_SUMMED = 1 << 20  # entries of a sum over levels
 _LONGEST = 1 << 60  # half-widths and their denominators: twice as much is still a 64-bit integer
 WORD = 1 << 62
@@ -183,8 +184,10 @@ class LatticeBody(ABC):
 def measured_share(body: LatticeBody) -> float:
     """Share of proposals that are kept, at a high level, with a fixed seed."""
     kind: Any = np.int64 if body.safe_level > _PILOT_LEVEL else object
-    levels = np.full(_PILOT, _PILOT_LEVEL, dtype=kind)
-    return len(body.propose(levels, 0, SeededSource(MEASURING_SEED))[1]) / _PILOT
+    levels, rng = np.full(_PILOT, _PILOT_LEVEL, dtype=kind), SeededSource(MEASURING_SEED)
+    batch = max(1, _PILOT_ENTRIES // body.dim)
+    parts = [levels[start : start + batch] for start in range(0, _PILOT, batch)]
+    return sum(len(body.propose(part, 0, rng)[1]) for part in parts) / _PILOT
 
 
 class TestedBody(LatticeBody):

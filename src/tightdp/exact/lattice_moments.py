@@ -25,6 +25,7 @@ Draw = Callable[[WideIntegers, int], WideIntegers]
 """From levels and a place 1, 2, ... to one candidate a row."""
 
 _MANY = 4  # columns: with fewer the cube is quicker to draw from
+_MOST = {"cylinder": 80, "triples": 10, "triangle": 8}  # columns: with more too few are kept
 _NODES = 96  # of a quadrature of polynomials and their pieces, for stated errors only
 
 LATTICE_KINDS = ("cylinder", "triples", "triangle")
@@ -95,6 +96,10 @@ class MomentLatticeBody(LatticeBody):
             keep = under_curve(np.column_stack(sides), squares, level).all(axis=1)
             z, rows = z[keep], rows[keep]
         return z, rows
+
+    @property
+    def share(self) -> float:
+        return super().share if self.p <= _MOST[self.kind] else 0.0
 
     @cached_property
     def _first(self) -> FirstMoments:

@@ -63,6 +63,7 @@ Sampler = Callable[[int, RandomSource], WideIntegers]
 _MOST_BOXED = 8  # dimension up to which l2 noise of a coarse rate comes from the box
 _MOST_LISTED, _MOST_BITS = 1 << 17, 1 << 28  # levels of a table, and bits of all its counts
 _FINE = Fraction(2)  # rate times (rank + 1): below it few levels are lost to their candidates
+_QUICKER = 50.0  # times as quick is a candidate of a table, which is mostly dropped at once
 _FEW = 2  # entries of boxes and round balls that are drawn as quickly in other ways
 _PILOTS = (2_000, 100_000)
 # 577/408 exceeds the square root of 2 by less than two millionths: |x| + |y| <= c |(x, y)|.
@@ -243,9 +244,9 @@ def level_sampler(body: LatticeBody, rate: Fraction) -> Sampler:
             return under_diamond(body, rate, share)
     coarse = rate * (body.rank + 1)
     if coarse > _FINE:
-        tabled = by_table(body, rate)
-        if tabled is not None:
-            return tabled
+        known = _table(body, rate, 0, 1)
+        if known is not None and _QUICKER * known[1] > _restarting_share(body, rate):
+            return _kept(_candidates(body, known[0], 0, 1), body.dim, known[1])
         if coarse > 6 * _FINE:
             refuse(body)
     return restart(body, rate)
@@ -282,13 +283,20 @@ def refuse(body: LatticeBody) -> NoReturn:
 
 def restart(body: LatticeBody, rate: Fraction) -> Sampler:
     """The sampler of the module: a level, a point, or all over again."""
-    body.check_feasible()
+    if _restarting_share(body, rate) < LEAST_SHARE:
+        refuse(body)
 
     def propose(count: int, rng: RandomSource) -> WideIntegers:
         levels = geometric_sums(body.rank + 1, *rate.as_integer_ratio(), count, rng)
         return _at(levels, body, lambda part: body.propose(part, 0, rng))
 
-    return _kept(propose, body.dim, body.share)
+    return _kept(propose, body.dim, _restarting_share(body, rate))
+
+
+def _restarting_share(body: LatticeBody, rate: Fraction) -> float:
+    """The share of proposals that are kept: at the low levels of coarse rates a part of the share
+    at high ones, since j + i grows much with i there."""
+    return body.share * math.exp(-float(rate * (body.rank + 1)) / 2)
 
 
 def thinned(
