@@ -1,7 +1,7 @@
 """Linear regression on a grid of settings: the default beside its own variants and beside peers.
 
     python benchmarks/regression_grid.py [--out FILE] [--tables 300] [--draws 2] [--only NAME]
-        [--fresh | --latest | --drawn | --steep]
+        [--fresh | --latest | --drawn | --steep | --single]
         [--part errors | coverage | "one column" | huber | stages | objective | random]
 
 The settings below were written down before anything was run on them, but the default was revised
@@ -252,6 +252,16 @@ STEEP = {
     for columns in (1, 2, 4, 7, 10)
     for width, length in ((0.1, 3.0), (0.25, 1.5), (0.05, 8.0), (1.0, 0.9), (0.5, 1.2))
     for shape in ("even", "normal")
+}
+
+# one slope of several: with it a first version of the last revision erred more than the one before
+SINGLE = {
+    f"one of {columns}, {rows} rows, slope {length}": Design(
+        columns=columns, rows=rows, length=length, sigma=0.1, single=True
+    )
+    for columns in (3, 4, 5, 6, 7, 8, 10, 12)
+    for length in (0.9, 0.5, 0.3)
+    for rows in (1_000, 3_000, 20_000)
 }
 
 
@@ -710,11 +720,13 @@ def main() -> None:
     parser.add_argument("--latest", action="store_true")
     parser.add_argument("--drawn", action="store_true", help="settings drawn at random")
     parser.add_argument("--first", type=int, default=0, help="seed of the first random design")
+    parser.add_argument("--single", action="store_true", help="one slope of several")
     parser.add_argument("--steep", action="store_true", help="narrow columns with steep slopes")
     options = parser.parse_args()
     CHOSEN, SEED = (FRESH, 8) if options.fresh else (DESIGNS, 7)
     CHOSEN, SEED = (LATEST, 9) if options.latest else (CHOSEN, SEED)
     CHOSEN, SEED = (STEEP, 11) if options.steep else (CHOSEN, SEED)
+    CHOSEN, SEED = (SINGLE, 31) if options.single else (CHOSEN, SEED)
     if options.drawn or options.part == "random":
         seeds = range(options.first, options.first + MANY)
         CHOSEN, SEED = dict(map(drawn, seeds)), 10

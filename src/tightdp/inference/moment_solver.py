@@ -16,7 +16,11 @@ released moments themselves say decides how far each of them is trusted (empiric
    normal about 0 with one width :math:`\tau` for all, with widths in proportion to the singular
    values (where columns that vary together act together), or with a width for each, and the
    likelihood of g weighs the three. A width says how large b is, and so what the noise of C adds:
-   :math:`1 + \kappa \tau^2` times the noise of g, :math:`\kappa` on average over the entries.
+   R is :math:`1 + \kappa \tau^2` times the noise of g, :math:`\kappa` on average over the entries
+   (of one slope, with a width of its own, the share of one). Two rounds then go half of the way
+   each to the posterior mean with R at b itself, entry by entry, where a few slopes are large.
+   Whole rounds from 0 would go in circles: small slopes have little noise and stand out of it,
+   large ones have much and do not.
    Beforehand a width has the tail of Student's law with two degrees of freedom (Gelman, 2006), and
    a density that vanishes at 0, so that moderate effects are not taken for none (Chung and others,
    2013): fast where there are few directions, which say little about a width, and hardly where
@@ -48,7 +52,7 @@ from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import FloatArray
 from tightdp.inference.error_scales import affine_influences
 
-_ROUNDS = 4
+_ROUNDS, _HALF_ROUNDS = 4, 2
 _WIDTHS = np.geomspace(1e-6, 1e4, 51)  # values of tau^2
 _LEAST = 1e-12  # a standard deviation of the noise below which nothing is shrunk
 _TINY = 1e-300
@@ -167,14 +171,22 @@ def solve(
     """
     if float(g_noise.max(initial=0.0)) < _LEAST**2:
         return np.asarray((np.linalg.pinv(C) @ g[..., None])[..., 0])
+
+    def there(slopes: FloatArray) -> FloatArray:
+        """The posterior mean with the noise that C adds where it is multiplied by these."""
+        root = np.sqrt(g_noise + (C_noise @ (slopes**2)[..., None])[..., 0])
+        return _posterior_mean(C / root[..., None], g / root, length, np.zeros(g.shape[:-1]))
+
     if about is None:
         root = np.sqrt(g_noise)
         added = (C_noise.sum(axis=-1) / np.maximum(g_noise, _TINY)).mean(axis=-1)
-        return _posterior_mean(C / root[..., None], g / root, length, added)
+        b = _posterior_mean(C / root[..., None], g / root, length, added)
+        for _ in range(_HALF_ROUNDS):
+            b = (b + there(b)) / 2
+        return b
     b = np.zeros_like(g)
     for _ in range(_ROUNDS):
-        root = np.sqrt(g_noise + (C_noise @ ((b - about) ** 2)[..., None])[..., 0])
-        b = _posterior_mean(C / root[..., None], g / root, length, np.zeros(b.shape[:-1]))
+        b = there(b - about)
     return b
 
 
@@ -190,15 +202,14 @@ def _posterior_mean(A: FloatArray, h: FloatArray, length: float, added: FloatArr
     # on logarithmic steps: a density tau^(power - 1) / (1 + tau^(power + 2))
     prior = scale**power / (1 + scale ** (power + _TAIL))
     prior = np.log(prior / prior.sum())[:, None]
-    noise = (1 + added[..., None] * _WIDTHS)[..., None]
-    each, kept = _by_width(size, along, np.ones_like(size), noise)
+    noise, same = 1 + (added[..., None] * _WIDTHS)[..., None], np.ones_like(size)
     whole = np.maximum((size**2).mean(axis=-1, keepdims=True), _TINY)
-    leaning, leaned = _by_width(size, along, size**2 / whole, noise)
-    models = [
-        _average(each.sum(axis=-1, keepdims=True) + prior, kept),
-        _average(leaning.sum(axis=-1, keepdims=True) + prior, leaned),
-        _average(each + prior, kept),  # a width for each
-    ]
+    models = []
+    for share in (same, size**2 / whole):
+        log, kept = _by_width(size, along, share, noise)
+        models.append(_average(log.sum(axis=-1, keepdims=True) + prior, kept))
+    log, kept = _by_width(size, along, same, 1 + (noise - 1) / many)  # a width for each
+    models.append(_average(log + prior, kept))
     evidence = np.stack([log.sum(axis=-1) for log, _ in models])
     evidence[-1] += np.log(_FEW / many)  # of many widths some are large by chance
     weight = np.exp(evidence - evidence.max(axis=0))
