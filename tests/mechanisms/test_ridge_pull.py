@@ -157,3 +157,30 @@ def test_the_estimator_and_the_plan_make_the_same_and_none_takes_the_minimiser(s
     assert kind.calibration == model.mechanism_.calibration
     model.set_params(post="none").fit(x, frame["y"])
     assert model.coef_[0].tolist() == model.release_.value[1:].tolist()
+
+
+def test_rows_of_a_private_number_are_left_as_released():
+    """With more rows than are stated the ridge pulled less than it seems."""
+    facts = {"x": tdp.Interval(-1, 1), "y": tdp.Category([0, 1], other=0)}
+    for neighbors, restores in (("replace-one", True), ("add-remove", False)):
+        schema = tdp.Schema(facts, rows=1000, neighbors=neighbors)
+        mechanism = tdp.ObjectivePerturbation(schema, epsilon=1.0, post="restore")
+        assert mechanism.restores is restores
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, 2000)
+    table = {"x": x, "y": (rng.random(2000) < 1 / (1 + np.exp(-2 * x))).astype(int)}
+    release = mechanism.release(table, rng=1)
+    np.testing.assert_array_equal(mechanism.coefficients(release), release.value[:2])
+
+
+def test_nothing_overflows_where_noise_is_all_there_is():
+    for square in (0.0, 1e-300, 1.0):
+        found = restore(np.full(2, np.sqrt(square)), np.eye(2), ridge=1.0, variance=1e20)
+        np.testing.assert_array_equal(found, np.full(2, np.sqrt(square)))
+
+
+@pytest.mark.parametrize("classes", [[0, 1], [0, 1, 2]])
+def test_a_post_that_is_none_is_refused_for_any_classes(classes):
+    X, y = np.zeros((30, 1)), np.arange(30) % len(classes)
+    with pytest.raises(tdp.ParameterError, match="post"):
+        tdp.LogisticRegression(epsilon=1, bounds=(-1, 1), classes=classes, post="bogus").fit(X, y)

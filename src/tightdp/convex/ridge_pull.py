@@ -26,7 +26,6 @@ import numpy as np
 from tightdp.errors import FloatArray
 
 _ROUNDS = 3
-_TINY = 1e-300
 _LEAST_LEFT = 0.01  # of the ridge: where no curvature is left it alone says how far to go
 _LEAST_KEPT = 0.05  # of the squared length, whatever the noise adds to it
 
@@ -74,5 +73,6 @@ def ridge_left(
     """The ridge g for parameters of this squared length: a hundredth to all of what there was."""
     m = hessian.shape[-1]
     h = np.trace(hessian, axis1=-2, axis2=-1) / m
-    asked = (variance + h) * m / np.maximum(h * square, _TINY)
-    return np.asarray(np.clip(asked, _LEAST_LEFT * ridge, ridge))
+    noise = (variance + h) * m
+    asked = noise / np.maximum(h * square, noise / ridge)  # at most the ridge
+    return np.asarray(np.maximum(asked, _LEAST_LEFT * ridge))

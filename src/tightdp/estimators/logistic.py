@@ -7,13 +7,13 @@ from typing import Any
 
 from tightdp.accepted import Number, TableLike
 from tightdp.convex.penalties import ConvexSet
-from tightdp.errors import fail, quoted
+from tightdp.errors import check_choice, fail, quoted
 from tightdp.estimators.classifiers import LinearLogit
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.perturbed import InformedIntervals
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.mechanisms.class_regression import ClassPerturbation, several_classes
-from tightdp.mechanisms.objective import ObjectivePerturbation
+from tightdp.mechanisms.objective import POSTS, ObjectivePerturbation
 from tightdp.mechanisms.tuning import TunedPerturbation
 from tightdp.preview import Preview
 from tightdp.release import Release
@@ -96,6 +96,7 @@ class LogisticRegression(LinearLogit[Perturbation], InformedIntervals[Perturbati
     post: str = "restore"
 
     def _mechanism(self, problem: Problem) -> Perturbation:
+        check_choice("post", self.post, POSTS)
         if several_classes(problem.schema[problem.target]):
             return self._of_classes(problem)
         if self.tune is None:

@@ -348,10 +348,15 @@ class ObjectivePerturbation(Mechanism):
 
     @property
     def restores(self) -> bool:
-        """Whether :meth:`coefficients` undo the pull of the ridge: measured for plain log odds."""
+        """Whether :meth:`coefficients` undo the pull of the ridge: measured for plain log odds.
+
+        How much a ridge pulls depends on the number of rows. Where that is not public, more of them
+        than are stated would make it look like much more than it was.
+        """
         plain = self._plain_penalty and self._asked_ridge == 0
-        few = len(self.names) <= SIMULATED_WIDTH
-        return self.post == "restore" and plain and few and isinstance(self.loss, LogisticLoss)
+        few, public = len(self.names) <= SIMULATED_WIDTH, self.schema.rows_known
+        meant = plain and few and public and isinstance(self.loss, LogisticLoss)
+        return self.post == "restore" and meant
 
     def coefficients(self, release: Release) -> FloatArray:
         """What is made of the released parameters, in user units; with ``post="none"``, they.
