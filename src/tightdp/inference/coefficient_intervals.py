@@ -21,6 +21,9 @@ of Cauchy and Schwarz, at most the root of :math:`w \cdot C^{-1} w` times that o
 candidate is not a point but an interval of that half-width, its room, and ends of intervals are
 quantiles of the ends of candidates.
 
+Noise that makes slopes longer has done so once in the release and does so again in candidates,
+which are moved back by twice the drift (:func:`_drift`), as by the bias-corrected bootstrap.
+
 A candidate whose C is not positive cannot be, but it says that features need not vary in some
 directions, for all that the noise tells; a line may be as steep as it likes there. So it counts,
 for sums that lie in such directions, as one that allows everything: where more of them than the
@@ -56,6 +59,7 @@ _MOST, _FEWEST = 2000, 400  # candidates that are tried at once: wide matrices t
 _WORK = 4_000_000  # entries of all their matrices, about
 _TOGETHER = 1_000_000  # entries of matrices that are in memory together
 _BATCHES = 3
+_DRIFTING, _TELLING = 400, 0.9  # draws of noise for a drift, and the share of them that can be
 _ENOUGH = 0.2  # of a batch; below it impossible candidates are repaired, not dropped
 _SMALL = 8  # rows of matrices that are factored side by side
 _ERRORS = 4  # pairs +- of sampling errors for every candidate
@@ -137,17 +141,18 @@ def candidates(
         The public n, which sets the sampling error.
     """
     many = int(np.clip(_WORK / len(M) ** 2, _FEWEST, _MOST))
+    drift = _drift(M, draw, wanted)
     found: list[_Lines] = []
     tried = 0
     for _ in range(_BATCHES):
-        found += _tried(M, draw, many, rows, rng, wanted, repair=False)
+        found += _tried(M, draw, many, rows, rng, wanted, drift)
         tried += many
         good = sum(len(each.bare) for each in found)
         if good >= _ENOUGH * many:
             break
     untold = np.asarray(sum(each.untold for each in found)) / tried
     if good < _ENOUGH * many:
-        found = _tried(M, draw, many, rows, rng, wanted, repair=True)
+        found = _tried(M, draw, many, rows, rng, wanted)
     width = len(M) - 1 if wanted.combined is None else len(wanted.combined)
     values = np.concatenate([each.values.reshape(-1, width) for each in found])
     room = np.repeat(np.concatenate([each.room for each in found]), 2 * _ERRORS, axis=0)
@@ -182,17 +187,38 @@ def _tried(
     rows: int,
     rng: RandomSource,
     wanted: Wanted,
-    *,
-    repair: bool,
+    drift: FloatArray | None = None,
 ) -> list[_Lines]:
-    """Those of ``many`` candidates, a few at a time."""
+    """Those of ``many`` candidates, a few at a time; without a drift, repaired."""
     few = max(_TOGETHER // len(M) ** 2, 1)
     found = []
     for start in range(0, many, 2 * few):
         noise = draw(min(few, (many - start + 1) // 2))  # its law is symmetric: each serves twice
         both = np.concatenate([M - noise, M + noise])
-        found.append(_solve(both, rows, rng, wanted, repair=repair))
+        found.append(_solve(both, rows, rng, wanted, drift))
     return found
+
+
+def _drift(M: FloatArray, draw: Callable[[int], FloatArray], wanted: Wanted) -> FloatArray:
+    """By how much noise moves slopes one way.
+
+    Noise in what features have in common makes slopes longer, by about its square. It has done so
+    to those of the released moments, and does so again to candidates, which are made from them:
+    twice the distance between the two is too much. Nothing is known where these differ by more than
+    candidates do.
+    """
+    noise = draw(int(np.clip(_TOGETHER / len(M) ** 2, _FEW, _DRIFTING)))
+    parts = _centred(np.concatenate([M[None], M - noise, M + noise]), wanted.shift)
+    _, inverse_root, positive = cholesky_factors(parts.C)
+    if not positive[0] or positive.mean() < _TELLING:
+        return np.zeros(parts.C.shape[-1])
+    inverse: FloatArray = inverse_root.transpose(0, 2, 1) @ inverse_root
+    if wanted.ridge.any():
+        inverse = np.asarray(np.linalg.inv(parts.C[positive] + np.diag(wanted.ridge)))
+    slopes = (inverse @ parts.g[positive][:, :, None])[:, :, 0]
+    low, middle, high = np.quantile(slopes[1:], [0.16, 0.5, 0.84], axis=0)
+    most = (high - low) / 2
+    return np.asarray(2 * np.clip(middle - slopes[0], -most, most))
 
 
 def moved(M: FloatArray, shift: FloatArray) -> FloatArray:
@@ -318,9 +344,12 @@ def _untold(parts: _Covariances, wanted: Wanted) -> FloatArray:
 
 
 @one_blas_thread()  # thousands of small matrices: threads would wait for each other
-def _solve(M: FloatArray, rows: int, rng: RandomSource, wanted: Wanted, *, repair: bool) -> _Lines:
-    """Lines of every matrix that can be; with ``repair``, of the others, too, made positive."""
-    parts, shift = _centred(M, wanted.shift), wanted.shift
+def _solve(
+    M: FloatArray, rows: int, rng: RandomSource, wanted: Wanted, drift: FloatArray | None
+) -> _Lines:
+    """Lines of every matrix that can be, less a drift; without one, of the others, too, made
+    positive."""
+    parts, shift, repair = _centred(M, wanted.shift), wanted.shift, drift is None
     # not each candidate's own: those left would be the ones that noise gives a large residual
     most = max(float(np.quantile(parts.total, _LIKELY)), 1e-12)
     if repair:
@@ -336,7 +365,7 @@ def _solve(M: FloatArray, rows: int, rng: RandomSource, wanted: Wanted, *, repai
     if wanted.ridge.any():
         inverse = np.linalg.inv(parts.C + np.diag(wanted.ridge))
         carried = inverse @ root
-    slopes = (inverse @ parts.g[:, :, None])[:, :, 0]
+    slopes = (inverse @ parts.g[:, :, None])[:, :, 0] - (0.0 if drift is None else drift)
     explained = ((slopes[:, None, :] @ root) ** 2).sum(axis=(1, 2))
     if not repair:
         fits = explained <= most
