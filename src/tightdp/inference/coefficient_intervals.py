@@ -199,6 +199,7 @@ def _tried(
     return found
 
 
+@one_blas_thread()
 def _drift(M: FloatArray, draw: Callable[[int], FloatArray], wanted: Wanted) -> FloatArray:
     """By how much noise moves slopes one way.
 

@@ -105,6 +105,7 @@ class LeastSquares(PreviewedLine):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from tightdp import Interval
     >>> schema = Schema({"x": Interval(-1, 1), "y": Interval(-5, 5)}, rows=20_001)
     >>> x = np.linspace(-1, 1, 20_001)
