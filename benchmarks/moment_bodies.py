@@ -77,7 +77,7 @@ def split_table() -> list[str]:
 
 def coupling_table() -> list[str]:
     rows = [
-        "| p | d | block, sweeps | draws/s | one draw, ms | exact integers: kept | draws/s |",
+        "| p | d | block, sweeps | draws/s | one draw, ms | exact, 20 at once: kept | draws/s |",
         "|---|---|---|---|---|---|---|",
     ]
     for p in (3, 5, 7, 8, 12):
