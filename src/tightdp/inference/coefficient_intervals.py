@@ -1,51 +1,65 @@
 r"""Intervals for coefficients that count the privacy noise and the sampling error together.
 
-The released moments are M + N, N with a known law. Every draw of N gives a candidate M for what
-the data said; the candidates that can be moments at all (a positive definite covariance, no more
-explained than there is likely to explain) give candidates for the coefficients, and each of them
-gets a sampling error of its own. This is a parametric bootstrap with the exact law of the noise
-(Ferrando and others, 2022), turned around: where the noise is small it gives the usual interval
-with the two variances added, where the noise of C is not small its tails become long, as they must.
-Data are not touched again, so nothing is spent.
+The released moments are those of the table plus noise of a known law: :math:`\tilde G = G + N_G` of
+:math:`z = (1, d)` and :math:`\tilde c = c + N_c` of z with the target. At the line of the
+population, :math:`\beta`, errors are orthogonal to z but for a sampling error s, so
 
-If errors e have equal variance, the sampling errors are normal with variance
-:math:`\sigma^2 C^{-1}/n`. Second moments do not tell whether they have: without an assumption they
-are scaled up, and get longer tails (:mod:`~tightdp.inference.error_scales`).
+.. math:: \tilde c - \tilde G \beta = N_c - N_G \beta + s,
 
-A second look at the rows clamps residuals, which biases a coefficient by
-:math:`n^{-1} \sum_i (w \cdot C^{-1} \tilde x_i) m_i`, where :math:`m_i` is how far the clamp has
-moved a residual. That is at most :math:`\sup_x |w \cdot C^{-1} \tilde x|`, over the rows that
-there may be, times the mean of :math:`|m_i|`, which is released with noise; and, by the inequality
-of Cauchy and Schwarz, at most the root of :math:`w \cdot C^{-1} w` times that of the mean of
-:math:`m_i^2`, which is at most that of :math:`|m_i|` times the farthest that bounds allow. So a
-candidate is not a point but an interval of that half-width, its room, and ends of intervals are
-quantiles of the ends of candidates.
+and the right side has a known law once :math:`\beta` is stated. With :math:`u = \tilde G^{-1} w`
+and :math:`\tilde\beta = \tilde G^{-1} \tilde c`, a sum :math:`t = w \cdot \beta` of coefficients
+follows
 
-Noise that makes slopes longer has done so once in the release and does so again in candidates,
-which are moved back by twice the drift (:func:`_drift`), as by the bias-corrected bootstrap.
+.. math:: w \cdot \tilde\beta - t = u \cdot (N_c - N_G \beta(t) + s):
 
-A candidate whose C is not positive cannot be, but it says that features need not vary in some
-directions, for all that the noise tells; a line may be as steep as it likes there. So it counts,
-for sums that lie in such directions, as one that allows everything: where more of them than the
-level allows do, the interval has no ends, as it must for a ratio whose denominator may be 0 (Gleser
-and Hwang, 1987). Other coefficients keep theirs.
+an interval holds every t for which the right side can be as large as the left one (Fieller, 1954;
+Anderson and Rubin, 1949). The line :math:`\beta(t) = \tilde\beta - (w \cdot \tilde\beta - t) h`,
+with :math:`h = \tilde G^{-1} S u / (u \cdot S u)` and S the covariance of the right side, is the
+one nearest to the release of all that have this sum. It is linear in t, so every draw of noise has
+one t at which both sides are equal,
+
+.. math:: w \cdot \tilde\beta
+    - u \cdot (N_c - N_G \tilde\beta + s) / (1 - u \cdot N_G h),
+
+and the ends of intervals are quantiles of these. Of one slope alone they are exact, however large
+the noise. With more, noise in the other columns makes slopes longer, by about its square; so much
+is taken off (:func:`_drift`). Data are not touched again, so nothing is spent.
+
+**No ends.** A draw in which :math:`1 - u \cdot N_G h` is not positive says that features need not
+vary in that direction, for all that the noise tells; a line may be as steep as it likes there. So
+it allows everything: where more draws than the level allows do, the interval has no ends, as it
+must for a ratio whose denominator may be 0 (Gleser and Hwang, 1987). Coefficients of other columns
+may lose theirs, too: a column that noise hides may be a copy of another on a smaller scale, with a
+slope that makes up for it. Not so a *level* that noise hides. Its rows are few, whatever else they
+share: its own mean is unknown, and other coefficients are moved by no more than these rows can
+move them, which is counted.
+
+If errors have equal variance, s is normal with variance :math:`\sigma^2 G/n`. Second moments do
+not tell whether they have: without an assumption sampling errors are scaled up, and get longer
+tails (:mod:`~tightdp.inference.error_scales`).
+
+A second look at the rows clamps residuals, which moves the sum by
+:math:`n^{-1} \sum_i (u \cdot z_i) m_i`, where :math:`m_i` is how far the clamp has moved one. That
+is at most :math:`\sup_z |u \cdot z|`, over the rows that there may be, times the mean of
+:math:`|m_i|`, which is released with noise; and, by the inequality of Cauchy and Schwarz, at most
+the root of :math:`u \cdot G u` times that of the mean of :math:`m_i^2`, which is at most that of
+:math:`|m_i|` times the farthest that bounds allow. So a candidate is not a point but an interval of
+that half-width, its room, and ends of intervals are quantiles of the ends of candidates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy  # scipy.linalg is loaded at its first use
 from numpy.typing import NDArray
 
 from tightdp.data.blocks import one_blas_thread
 from tightdp.errors import FloatArray, check_probability
 from tightdp.inference.error_scales import (
     ErrorScales,
-    affine_influences,
     bounded_scales,
     coefficient_weights,
     largest_sizes,
@@ -53,36 +67,29 @@ from tightdp.inference.error_scales import (
 from tightdp.randomness import RandomSource
 
 if TYPE_CHECKING:
-    from tightdp.inference.uneven_errors import ErrorSizes
+    from tightdp.inference.uneven_errors import CandidateLines, ErrorSizes
 
-_MOST, _FEWEST = 2000, 400  # candidates that are tried at once: wide matrices take longer
+_MOST, _FEWEST = 2000, 400  # draws of noise: wide matrices take longer
 _WORK = 4_000_000  # entries of all their matrices, about
 _TOGETHER = 1_000_000  # entries of matrices that are in memory together
-_BATCHES = 3
-_DRIFTING, _TELLING = 400, 0.9  # draws of noise for a drift, and the share of them that can be
-_ENOUGH = 0.2  # of a batch; below it impossible candidates are repaired, not dropped
-_SMALL = 8  # rows of matrices that are factored side by side
-_ERRORS = 4  # pairs +- of sampling errors for every candidate
-_LIKELY = 0.9  # of the candidates' variances of the target; what explains more cannot be
+_ERRORS = 4  # pairs +- of sampling errors for every draw
+_HIDDEN = 3.0  # standard deviations of the noise of its number of rows: fewer hide a level
+_LEAST = 1e-2  # of the noise of an entry: a direction with less variance has none
 _LEAST_SIGMA = 1e-12  # of errors: what they are scaled up by stays finite
 _ROUNDING, _TINY = 1e-9, 1e-300  # of weights, and of what is divided by
-_FEW, _LOOKED = 64, 100_000  # candidates that cannot be, and their entries, looked at of a batch
-_LOADED = 0.3  # of the length of a sum, in directions without variance: it may be anything
-_MANY = 7  # columns; of more each has a smaller part of a direction, as 1/4 in that of sixteen
-_ROOM = 1.2  # where the released moments are mostly noise; the coverage page has what was measured
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """Candidates for (intercept, slopes), scaled; ``feasible`` is their share among the draws.
+    """Candidates for (intercept, slopes), scaled, or for sums of them.
 
-    ``room`` is how far a clamp can have moved each of them: slopes, and before them the intercept
-    as the level at the user's zero. It is infinite in a draw that allows everything.
+    ``noise_only`` are what noise alone makes of them, to first order. ``room`` is how far a clamp
+    can have moved each: slopes, and before them the intercept as the level at the user's zero. It
+    is infinite in a draw that allows everything.
     """
 
     values: FloatArray
     noise_only: FloatArray
-    feasible: float
     room: FloatArray
 
 
@@ -100,6 +107,8 @@ class Wanted:
         The point at which the intercept is wanted, in scaled units.
     equal_variance : bool
         Whether all errors are taken to have one variance.
+    line : array, shape (q + 1,), optional
+        The estimate, about which residuals are as large as errors; else the plain solution.
     combined : array, shape (equations, q + 1), or None
         Weights of (intercept, slopes), scaled, of sums that are asked for in their place. Errors
         of unequal variance can move a sum by more than the moves of its terms tell.
@@ -115,12 +124,26 @@ class Wanted:
     ridge: FloatArray
     origin: FloatArray
     equal_variance: bool
+    line: FloatArray | None = None
     combined: FloatArray | None = None
     sizes: ErrorSizes | None = None
     farthest: float = np.inf
     levels: Sequence[range] = ()
 
+    @property
+    def largest_square(self) -> float:
+        """The most that the square of a target can be, about the point that the line passes."""
+        return 1.0 if self.shift is None else (1 + abs(float(self.shift[-1]))) ** 2
 
+    @property
+    def weights(self) -> FloatArray:
+        """Of the sums that are asked for, on (intercept, slopes)."""
+        if self.combined is not None:
+            return self.combined
+        return coefficient_weights(self.origin, intercept=self.shift is None)
+
+
+@one_blas_thread()  # many small matrices: threads would wait for each other
 def candidates(
     M: FloatArray,
     draw: Callable[[int], FloatArray],
@@ -141,85 +164,17 @@ def candidates(
         The public n, which sets the sampling error.
     """
     many = int(np.clip(_WORK / len(M) ** 2, _FEWEST, _MOST))
-    drift = _drift(M, draw, wanted)
-    found: list[_Lines] = []
-    tried = 0
-    for _ in range(_BATCHES):
-        found += _tried(M, draw, many, rows, rng, wanted, drift)
-        tried += many
-        good = sum(len(each.bare) for each in found)
-        if good >= _ENOUGH * many:
-            break
-    untold = np.asarray(sum(each.untold for each in found)) / tried
-    if good < _ENOUGH * many:
-        found = _tried(M, draw, many, rows, rng, wanted)
-    width = len(M) - 1 if wanted.combined is None else len(wanted.combined)
-    values = np.concatenate([each.values.reshape(-1, width) for each in found])
-    room = np.repeat(np.concatenate([each.room for each in found]), 2 * _ERRORS, axis=0)
-    # half of them: a candidate without ends counts in both tails
-    place = np.arange(len(room))[:, None]
-    endless = np.floor((place + 1) * untold / 2) > np.floor(place * untold / 2)
-    room[:, room.shape[1] - len(untold) :][endless] = np.inf
-    if good < _ENOUGH * many:
-        # mostly noise: estimates are pulled to zero by more than the candidates differ
-        centre = np.median(values, axis=0)
-        values = centre + _ROOM * (values - centre)
-    bare = np.concatenate([each.bare for each in found])
-    return Candidates(values, bare, good / tried, room)
-
-
-class _Lines(NamedTuple):
-    """Coefficients with and without sampling error of some candidates, and their room.
-
-    ``untold`` is the number of draws that allow everything, for every sum.
-    """
-
-    values: FloatArray
-    bare: FloatArray
-    room: FloatArray
-    untold: FloatArray
-
-
-def _tried(
-    M: FloatArray,
-    draw: Callable[[int], FloatArray],
-    many: int,
-    rows: int,
-    rng: RandomSource,
-    wanted: Wanted,
-    drift: FloatArray | None = None,
-) -> list[_Lines]:
-    """Those of ``many`` candidates, a few at a time; without a drift, repaired."""
     few = max(_TOGETHER // len(M) ** 2, 1)
-    found = []
-    for start in range(0, many, 2 * few):
-        noise = draw(min(few, (many - start + 1) // 2))  # its law is symmetric: each serves twice
-        both = np.concatenate([M - noise, M + noise])
-        found.append(_solve(both, rows, rng, wanted, drift))
-    return found
-
-
-@one_blas_thread()
-def _drift(M: FloatArray, draw: Callable[[int], FloatArray], wanted: Wanted) -> FloatArray:
-    """By how much noise moves slopes one way.
-
-    Noise in what features have in common makes slopes longer, by about its square. It has done so
-    to those of the released moments, and does so again to candidates, which are made from them:
-    twice the distance between the two is too much. Nothing is known where these differ by more than
-    candidates do.
-    """
-    noise = draw(int(np.clip(_TOGETHER / len(M) ** 2, _FEW, _DRIFTING)))
-    parts = _centred(np.concatenate([M[None], M - noise, M + noise]), wanted.shift)
-    _, inverse_root, positive = cholesky_factors(parts.C)
-    if not positive[0] or positive.mean() < _TELLING:
-        return np.zeros(parts.C.shape[-1])
-    inverse: FloatArray = inverse_root.transpose(0, 2, 1) @ inverse_root
-    if wanted.ridge.any():
-        inverse = np.asarray(np.linalg.inv(parts.C[positive] + np.diag(wanted.ridge)))
-    slopes = (inverse @ parts.g[positive][:, :, None])[:, :, 0]
-    low, middle, high = np.quantile(slopes[1:], [0.16, 0.5, 0.84], axis=0)
-    most = (high - low) / 2
-    return np.asarray(2 * np.clip(middle - slopes[0], -most, most))
+    counts = [min(few, many // 2 - start) for start in range(0, many // 2, few)]
+    first = draw(counts[0])
+    equations = _Equations.of(M, first, wanted)
+    sums = _Sums.of(equations, first, rows, wanted)
+    parts = []
+    for place, count in enumerate(counts):
+        noise = first if place == 0 else draw(count)  # its law is symmetric: each serves twice
+        parts.append(sums.solved(np.concatenate([noise, -noise]), rows, rng))
+    values, bare, room = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return Candidates(_as_line(values, wanted), _as_line(bare, wanted), _with_level(room, wanted))
 
 
 def moved(M: FloatArray, shift: FloatArray) -> FloatArray:
@@ -237,258 +192,301 @@ def moved(M: FloatArray, shift: FloatArray) -> FloatArray:
     return np.asarray(out)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Covariances:
-    """Covariances of many candidates, and where the boxes of their columns lie."""
-
-    C: FloatArray
-    g: FloatArray
-    total: FloatArray  # the variance of the target, or the most it can be
-    mean: FloatArray
-    level: FloatArray
-    middle: FloatArray  # of the box of the centred features
-    off: FloatArray  # how far the middle of the target's bounds is from its mean
-    moved: FloatArray  # by how much a clamp has moved targets on average
-
-    def only(self, which: NDArray[np.bool_]) -> _Covariances:
-        if which.all():
-            return self
-        return _Covariances(*(getattr(self, name)[which] for name in self.__slots__))
-
-
-def _centred(M: FloatArray, shift: FloatArray | None) -> _Covariances:
-    """About the means, or about the public point that a line without intercept passes."""
-    clamped = np.maximum(M[:, 0, 0] - 1, 0.0)
-    if shift is not None:
-        M = M.copy()
-        M[:, 0, 0] = 1.0
-    m, y = M[:, 0, 1:-1], M[:, 0, -1]
-    most, middle, off = 1.0, -m, np.abs(y)
-    if shift is not None:
-        M, most = moved(M, shift), (1 + abs(float(shift[-1]))) ** 2
-        m, y = np.zeros_like(m), np.zeros_like(y)
-        middle, off = np.broadcast_to(shift[:-1], m.shape), np.full(len(m), abs(float(shift[-1])))
-    C = M[:, 1:-1, 1:-1] - m[:, :, None] * m[:, None, :]
-    total = M[:, -1, -1] - y**2
-    total = np.where(np.isnan(total), most - y**2, np.clip(total, 0.0, most))
-    g = M[:, 1:-1, -1] - m * y[:, None]
-    return _Covariances(C, g, total, m, y, np.asarray(middle), off, clamped)
-
-
-def cholesky_factors(C: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """Cholesky factors of the positive definite matrices, their inverses, and which those are.
-
-    >>> root, inverse, positive = cholesky_factors(np.array([[[4.0]], [[-1.0]]]))
-    >>> root.ravel(), inverse.ravel(), positive
-    (array([2.]), array([0.5]), array([ True, False]))
-    """
-    return _side_by_side(C) if C.shape[-1] <= _SMALL else _one_by_one(C)
-
-
-def _side_by_side(C: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """Of small matrices all at once, column by column: calls for each would take most time."""
-    root, positive = np.zeros_like(C), np.ones(len(C), dtype=bool)
-    for j in range(C.shape[-1]):
-        left = C[:, j:, j] - (root[:, j:, :j] @ root[:, j, :j, None])[:, :, 0]
-        positive &= left[:, 0] > 0  # not where it is not a number
-        left[~positive] = 1.0
-        root[:, j:, j] = left / np.sqrt(left[:, :1])
-    root = root[positive]
-    inverse = np.zeros_like(root)
-    for i in range(C.shape[-1]):
-        inverse[:, i, i] = 1.0
-        inverse[:, i] -= (root[:, i, None, :i] @ inverse[:, :i])[:, 0]
-        inverse[:, i] /= root[:, i, i, None]
-    return root, inverse, positive
-
-
-def _one_by_one(C: FloatArray) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    lapack = scipy.linalg.lapack
-    roots, inverses, positive = [], [], np.zeros(len(C), dtype=bool)
-    for place, matrix in enumerate(C):
-        root, failed = lapack.dpotrf(matrix, lower=True)
-        if not failed:
-            inverse, failed = lapack.dtrtri(root, lower=True)
-        if not failed:
-            positive[place] = True
-            roots.append(root)
-            inverses.append(inverse)
-    shape = (-1, *C.shape[1:])
-    return np.array(roots).reshape(shape), np.array(inverses).reshape(shape), positive
-
-
-def _repaired(C: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Positive definite matrices near symmetric ones, and roots of them."""
-    value, vector = np.linalg.eigh(C)
-    floor = max(float(np.median(np.abs(value - np.median(value, axis=0)))), 1e-9)
-    raised = np.where(value[:, :1] > 0, value, np.maximum(value, floor))
-    root = vector * np.sqrt(raised)[:, None, :]
-    return root @ root.transpose(0, 2, 1), root
-
-
-def _untold(parts: _Covariances, wanted: Wanted) -> FloatArray:
-    """Of how many matrices, which are not positive, sums lie in directions that have no variance.
-
-    Features need not vary there, and a line may be as steep as it likes.
-    """
-    count, weights = len(parts.C), _weights(wanted)
-    if count == 0:
-        return np.zeros(len(weights))
-    looked = int(np.clip(_LOOKED / parts.C.shape[-1] ** 2, 2, _FEW))  # wide ones take long
-    few = slice(0, count, 1 + count // looked)
-    value, vector = np.linalg.eigh(parts.C[few] + np.diag(wanted.ridge))
-    along = _Sums(weights, parts.mean[few]).along
-    lost = np.linalg.norm((along @ vector) * (value <= 0)[:, None, :], axis=2)
-    size = np.maximum(np.linalg.norm(along, axis=2), np.abs(weights[:, 0]))
-    loaded = _LOADED * min(1.0, np.sqrt(_MANY / value.shape[1]))
-    return np.asarray(count * (lost > loaded * size).mean(axis=0))
-
-
-@one_blas_thread()  # thousands of small matrices: threads would wait for each other
-def _solve(
-    M: FloatArray, rows: int, rng: RandomSource, wanted: Wanted, drift: FloatArray | None
-) -> _Lines:
-    """Lines of every matrix that can be, less a drift; without one, of the others, too, made
-    positive."""
-    parts, shift, repair = _centred(M, wanted.shift), wanted.shift, drift is None
-    # not each candidate's own: those left would be the ones that noise gives a large residual
-    most = max(float(np.quantile(parts.total, _LIKELY)), 1e-12)
-    if repair:
-        C, root = _repaired(parts.C)
-        untold = np.zeros(len(_weights(wanted)))
-        parts, carried = replace(parts, C=C), np.linalg.inv(root).transpose(0, 2, 1)
-    else:
-        root, inverse_root, positive = cholesky_factors(parts.C)
-        untold = _untold(parts.only(~positive), wanted)
-        parts, carried = parts.only(positive), inverse_root.transpose(0, 2, 1)
-    # scores have covariance sigma^2 C / n; the ridge inverse carries them to the slopes
-    inverse = carried @ carried.transpose(0, 2, 1)
-    if wanted.ridge.any():
-        inverse = np.linalg.inv(parts.C + np.diag(wanted.ridge))
-        carried = inverse @ root
-    slopes = (inverse @ parts.g[:, :, None])[:, :, 0] - (0.0 if drift is None else drift)
-    explained = ((slopes[:, None, :] @ root) ** 2).sum(axis=(1, 2))
-    if not repair:
-        fits = explained <= most
-        if not fits.all():
-            parts, explained, slopes = parts.only(fits), explained[fits], slopes[fits]
-            inverse, carried = inverse[fits], carried[fits]
-    # more than 0: what is known of errors scales it up
-    sigma = np.sqrt(np.maximum(parts.total - explained, _LEAST_SIGMA**2))
-    size, width = slopes.shape
-    half = rng.normal((size, width + 1, _ERRORS)) * (sigma / np.sqrt(rows))[:, None, None]
-    error = np.concatenate([half, -half], axis=2)
-    chance = np.tile(rng.normal((size, _ERRORS)), 2)[:, :, None]
-    weights = _weights(wanted)
-    sums = _Sums(weights, parts.mean)
-    influences = affine_influences(weights, parts.mean, inverse, parts.middle)
-    spread = np.sqrt(((sums.along @ carried) ** 2).sum(axis=2) + sums.constant**2)
-    room = largest_sizes(influences, wanted.levels) * parts.moved[:, None]
-    if np.isfinite(wanted.farthest):
-        room = np.minimum(room, spread * np.sqrt(parts.moved * wanted.farthest)[:, None])
-    scales = ErrorScales.even(influences.shape[:2], rows - width - 1)
-    if not wanted.equal_variance:
-        found = _Solved(parts, slopes, sigma, inverse, spread)
-        scales = _uneven(found, weights, influences, rows, rng, wanted)
-    off = sums.errors(np.asarray(carried), error) * scales.long_tails(chance)
-    values, bare = sums.values(parts, slopes)[:, None, :] + off, _bare(parts, slopes, shift)
-    if wanted.combined is not None:
-        return _Lines(values, bare, room, untold)
-    if shift is not None:  # no level of its own
-        room = np.column_stack([0 * parts.moved, room])
-        return _Lines(_through(values, shift), bare, room, untold)
-    level, with_error = values[:, :, 0], values[:, :, 1:]
-    values = np.dstack([level - with_error @ wanted.origin, with_error])
-    return _Lines(values, bare, room, untold)
-
-
-def _weights(wanted: Wanted) -> FloatArray:
-    """Of the sums that are asked for."""
-    if wanted.combined is not None:
-        return wanted.combined
-    return coefficient_weights(wanted.origin, intercept=wanted.shift is None)
-
-
-class _Sums:
-    """Weighted sums of (intercept, slopes): the level at a point, times a constant, and slopes."""
-
-    def __init__(self, weights: FloatArray, mean: FloatArray) -> None:
-        self.constant = weights[:, 0]
-        self.along = weights[:, 1:] - self.constant[:, None] * mean[:, None, :]
-
-    def values(self, parts: _Covariances, slopes: FloatArray) -> FloatArray:
-        moved_level = (self.along @ slopes[:, :, None])[:, :, 0]
-        return np.asarray(self.constant * parts.level[:, None] + moved_level)
-
-    def errors(self, carried: FloatArray, error: FloatArray) -> FloatArray:
-        """Shape (matrices, errors, sums), of equal variance."""
-        on_slopes = (self.along @ carried @ error[:, 1:]).transpose(0, 2, 1)
-        return np.asarray(on_slopes + self.constant * error[:, 0][:, :, None])
+# --- the equations that were released -------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Solved:
-    """Lines of many candidates, and the root mean squares of the influences on their sums."""
+class _Equations:
+    """Second moments of what the line is linear in, of that with the target, and what is hidden.
 
-    parts: _Covariances
-    slopes: FloatArray
-    sigma: FloatArray
+    Of z = (1, d) with an intercept, and of d about the public point without one.
+
+    Attributes
+    ----------
+    M : array, shape (p + 1, p + 1)
+        Of z and the target. A square of the target that is not known is the most that it can be.
+    inverse : array, shape (p, p)
+        Of those of z, with the ridge, made positive.
+    moved : float
+        By how much a clamp has moved targets on average, with noise.
+    hidden : array, shape (levels, p)
+        What has the value 1 in the rows of a level that noise hides, and 0 in others.
+    share : float
+        The most that these rows are of all.
+    """
+
+    M: FloatArray
     inverse: FloatArray
-    spread: FloatArray
+    moved: float
+    hidden: FloatArray
+    share: float
+    wanted: Wanted
+
+    @classmethod
+    def of(cls, M: FloatArray, noise: FloatArray, wanted: Wanted) -> _Equations:
+        own, drawn = _about(M, wanted), _about(noise, wanted)
+        if np.isnan(own[-1, -1]):
+            own[-1, -1] = wanted.largest_square
+        hidden, most = _hidden_levels(M[0, :-1], noise[:, 0, :-1], wanted)
+        if wanted.shift is not None:
+            hidden = hidden[:, 1:]
+        ridge = np.append(np.zeros(len(own) - 1 - len(wanted.ridge)), wanted.ridge)
+        G = own[:-1, :-1] + np.diag(ridge) + hidden.T @ (most[:, None] * hidden)
+        value, vector = np.linalg.eigh(G)
+        least = _LEAST * float(np.sqrt(np.mean(drawn[:, :-1, :-1] ** 2))) + _LEAST_SIGMA
+        inverse = (vector / np.maximum(value, least)) @ vector.T
+        return cls(own, inverse, float(M[0, 0]) - 1, hidden, float(most.sum()), wanted)
+
+    @property
+    def line(self) -> FloatArray:
+        """The solution, nothing shrunk."""
+        return np.asarray(self.inverse @ self.M[:-1, -1])
+
+    @property
+    def estimate(self) -> FloatArray:
+        """The line that is published: shrunk by what is known of the noise."""
+        line = self.wanted.line
+        return self.line if line is None else line[len(line) - len(self.inverse) :]
+
+    @property
+    def slopes(self) -> FloatArray:
+        return self.line[len(self.line) - len(self.wanted.ridge) :]
+
+    def positive(self) -> FloatArray:
+        """The moments of z, made positive semidefinite."""
+        return _positive(self.M[:-1, :-1])
+
+    def apart(self, noise: FloatArray, line: FloatArray) -> FloatArray:
+        """What noise alone makes of products with the target, less those of z with a line."""
+        return np.asarray(noise[:, :-1, -1] - noise[:, :-1, :-1] @ line)
+
+    def variances(self, noise: FloatArray, rows: int) -> FloatArray:
+        """Of errors, from the residuals of the estimate, which are shorter than they.
+
+        At least as large as released: a draw of noise that leaves none would leave no sampling
+        error, and where noise is larger than the variance that would be one in two.
+        """
+        sides = np.append(-self.estimate, 1.0)
+        freedom = max(rows - len(self.inverse), 1)
+        found = np.hypot(max(float(sides @ self.M @ sides), 0.0), (noise @ sides) @ sides)
+        return np.clip(rows / freedom * found, _LEAST_SIGMA**2, self.wanted.largest_square)
+
+    def influences(self, u: FloatArray) -> FloatArray:
+        """Of a row on sums, as affine functions of d, shape (sums, q + 1)."""
+        shift = self.wanted.shift
+        return u.T if shift is None else np.column_stack([shift[:-1] @ u, u.T])
+
+    def largest_error(self) -> float:
+        """That the bounds of the columns allow."""
+        shift, line = self.wanted.shift, self.line
+        if shift is not None:
+            line = np.append(line @ shift[:-1] - shift[-1], line)
+        return 1 + float(largest_sizes(line, self.wanted.levels))
 
 
-def _uneven(
-    found: _Solved,
-    weights: FloatArray,
-    influences: FloatArray,
-    rows: int,
-    rng: RandomSource,
-    wanted: Wanted,
-) -> ErrorScales:
-    """The sampling errors of sums over those of equal variance: the least that is known to hold."""
-    parts, slopes, shift = found.parts, found.slopes, wanted.shift
-    largest = _largest_error(parts, slopes)
-    scales = bounded_scales(influences, found.spread, largest / found.sigma, rows)
-    if wanted.sizes is None:
-        return scales
-    from tightdp.inference.uneven_errors import (
-        CandidateLines,
-        known_scales,
-        least_scales,
-        root_bounds,
+def _about(M: FloatArray, wanted: Wanted) -> FloatArray:
+    """Moments, or noise in them, of z and the target: without what stands in their corner."""
+    own = np.array(M)
+    own[..., 0, 0] = 1.0 if M.ndim == 2 else 0.0
+    return own if wanted.shift is None else moved(own, wanted.shift)[..., 1:, 1:]
+
+
+def _positive(C: FloatArray) -> FloatArray:
+    value, vector = np.linalg.eigh(C)
+    return np.asarray((vector * np.maximum(value, 0.0)) @ vector.T)
+
+
+def _hidden_levels(
+    shares: FloatArray, noise: FloatArray, wanted: Wanted
+) -> tuple[FloatArray, FloatArray]:
+    """Levels whose number of rows noise hides, as functions of (1, d), and the most that each is.
+
+    The first level of a category is where none of its indicators is 1.
+    """
+    functions = []
+    for places in wanted.levels:
+        own = np.eye(len(shares))[places.start : places.stop]
+        first = np.eye(len(shares))[0] - own.sum(axis=0)
+        functions += [*own, first] if wanted.shift is None else [*own]
+    found = np.array(functions).reshape(-1, len(shares))
+    size = _HIDDEN * np.sqrt(np.mean((noise @ found.T) ** 2, axis=0))
+    share = found @ np.append(1.0, shares[1:])
+    hidden = share < size
+    return found[hidden], np.maximum(share[hidden], 0.0) + size[hidden]
+
+
+# --- candidates for sums --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sums:
+    """Sums of coefficients, and how noise reaches them.
+
+    Attributes
+    ----------
+    u : array, shape (p, sums)
+        By what the equations are multiplied.
+    h : array, shape (sums, p)
+        By how much the line moves where a sum does.
+    value : array, shape (sums,)
+        Without noise.
+    root : array, shape (sums, p)
+        A square root of the variance of sums where errors have equal variance 1.
+    influences : array, shape (sums, q + 1)
+    unknown : array, shape (sums,)
+        Whether a sum counts a level that noise hides.
+    """
+
+    equations: _Equations
+    u: FloatArray
+    h: FloatArray
+    value: FloatArray
+    root: FloatArray
+    influences: FloatArray
+    unknown: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, equations: _Equations, noise: FloatArray, rows: int, wanted: Wanted) -> _Sums:
+        weights = wanted.weights if wanted.shift is None else wanted.weights[:, 1:]
+        own, positive = _about(noise, wanted), equations.positive()
+        apart = equations.apart(own, equations.line)
+        sigma = float(np.mean(equations.variances(own, rows)))
+        S = apart.T @ apart / len(apart) + sigma / rows * positive
+        u = equations.inverse @ weights.T
+        h = (equations.inverse @ S @ u / np.maximum((u * (S @ u)).sum(axis=0), _TINY)).T
+        most = np.sqrt(np.mean((apart @ u) ** 2, axis=0))
+        drift = np.clip(_drift(equations, own, u, h), -most, most)
+        value, vector = np.linalg.eigh(positive)
+        return cls(
+            equations,
+            u,
+            h,
+            weights @ equations.line - drift,
+            u.T @ (vector * np.sqrt(np.maximum(value, 0.0))),
+            equations.influences(u),
+            np.asarray(np.abs(weights @ equations.hidden.T).max(axis=1, initial=0.0) > _ROUNDING),
+        )
+
+    def solved(
+        self, noise: FloatArray, rows: int, rng: RandomSource
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Values, what noise alone makes of them, and room, for every draw of noise."""
+        equations, wanted = self.equations, self.equations.wanted
+        own = _about(noise, wanted)
+        moves = equations.apart(own, equations.line) @ self.u
+        left = 1 - _along(self.u, own, self.h)
+        told = (left > 0) & ~self.unknown
+        left = np.where(told, left, 1.0)
+        sigma = np.sqrt(equations.variances(own, rows))
+        half = rng.normal((len(own), self.root.shape[1], _ERRORS)) / np.sqrt(rows)
+        error = (self.root @ half * sigma[:, None, None]).transpose(0, 2, 1)
+        error = np.concatenate([error, -error], axis=1)
+        chance = np.tile(rng.normal((len(own), _ERRORS)), 2)[:, :, None]
+        error *= self._scales(moves, sigma, rows, rng).long_tails(chance)
+        values = self.value - (moves[:, None, :] + error) / left[:, None, :]
+        room = np.where(told, self._room(noise[:, 0, 0]) / left, np.inf)
+        return (
+            values.reshape(-1, values.shape[2]),
+            self.value - moves,
+            np.repeat(room, 2 * _ERRORS, axis=0),
+        )
+
+    @property
+    def spread(self) -> FloatArray:
+        """Root mean squares of the influences."""
+        return np.asarray(np.sqrt((self.root**2).sum(axis=1)))
+
+    def _room(self, noise: FloatArray) -> FloatArray:
+        """How far a clamp can have moved sums, and the rows of levels that noise hides."""
+        wanted, equations = self.equations.wanted, self.equations
+        most = largest_sizes(self.influences, wanted.levels)
+        clamped = np.maximum(equations.moved - noise, 0.0)[:, None]
+        room = most * clamped
+        if np.isfinite(wanted.farthest):
+            room = np.minimum(room, self.spread * np.sqrt(clamped * wanted.farthest))
+        return np.asarray(room + most * equations.share * equations.largest_error())
+
+    def _scales(
+        self, moves: FloatArray, sigma: FloatArray, rows: int, rng: RandomSource
+    ) -> ErrorScales:
+        """Sampling errors of sums over those of equal variance: the least that is known to hold."""
+        equations, wanted = self.equations, self.equations.wanted
+        shape, freedom = moves.shape, rows - self.influences.shape[1]
+        if wanted.equal_variance:
+            return ErrorScales.even(shape, freedom)
+        ceiling = equations.largest_error() / sigma
+        scales = bounded_scales(self.influences[None], self.spread[None], ceiling, rows)
+        if wanted.sizes is None:
+            return scales
+        from tightdp.inference.uneven_errors import known_scales, least_scales, root_bounds
+
+        lines = _lines(equations, sigma)
+        plain = coefficient_weights(wanted.origin, intercept=wanted.shift is None)
+        u = equations.inverse @ (plain if wanted.shift is None else plain[:, 1:]).T
+        single = equations.influences(u)
+        single = np.broadcast_to(single, (len(sigma), *single.shape))
+        roots, told = root_bounds(wanted.sizes, lines, single, rng)
+        # a sum moves no more than its terms together
+        terms = np.abs(wanted.weights @ np.linalg.pinv(plain))
+        terms[terms < _ROUNDING * terms.max(axis=1, keepdims=True)] = 0.0
+        roots, told = roots @ terms.T, np.logical_or(terms == 0, told).all(axis=1)
+        even = np.maximum(self.spread * sigma[:, None], _TINY)
+        known = known_scales(self.influences[None], even, lines, rows, roots)
+        return least_scales(scales, known, even, told)
+
+
+def _drift(equations: _Equations, noise: FloatArray, u: FloatArray, h: FloatArray) -> FloatArray:
+    """By how much noise has moved sums one way: it makes slopes longer, by about its square.
+
+    To second order, at the estimate; but for what it makes of a sum's own moves, which is counted
+    where these are.
+    """
+    apart = equations.apart(noise, equations.estimate)
+    again = noise[:, :-1, :-1] @ (apart @ equations.inverse)[:, :, None]
+    return np.asarray(np.mean((apart @ u) * _along(u, noise, h) - again[:, :, 0] @ u, axis=0))
+
+
+def _along(u: FloatArray, noise: FloatArray, h: FloatArray) -> FloatArray:
+    """What noise makes of every unit that sums move, shape (draws, sums)."""
+    return np.asarray(((u.T @ noise[:, :-1, :-1]) * h).sum(axis=2))
+
+
+def _lines(equations: _Equations, sigma: FloatArray) -> CandidateLines:
+    """The line that was released, for every root mean square of its errors."""
+    from tightdp.inference.uneven_errors import CandidateLines
+
+    M, shift = equations.M, equations.wanted.shift
+    if shift is None:
+        C, centre, level = M[1:-1, 1:-1] - np.outer(M[0, 1:-1], M[0, 1:-1]), -M[0, 1:-1], M[0, -1]
+    else:
+        C, centre, level = M[:-1, :-1], shift[:-1], -shift[-1]
+    each, slopes = _positive(C), equations.slopes
+    many = len(sigma)
+    return CandidateLines(
+        np.broadcast_to(each, (many, *each.shape)),
+        np.broadcast_to(centre, (many, len(centre))),
+        np.full(many, float(level)),
+        np.broadcast_to(slopes, (many, len(slopes))),
+        sigma,
+        np.full(many, equations.largest_error()),
     )
 
-    level = parts.level if shift is None else np.full(len(slopes), -float(shift[-1]))
-    lines = CandidateLines(parts.C, parts.middle, level, slopes, found.sigma, largest)
-    plain = coefficient_weights(wanted.origin, intercept=shift is None)
-    own = affine_influences(plain, parts.mean, found.inverse, parts.middle)
-    roots, told = root_bounds(wanted.sizes, lines, own, rng)
-    # a sum moves no more than its terms together
-    terms = np.abs(weights @ np.linalg.pinv(plain))
-    terms[terms < _ROUNDING * terms.max(axis=1, keepdims=True)] = 0.0
-    roots, told = roots @ terms.T, np.logical_or(terms == 0, told).all(axis=1)
-    even = np.maximum(found.spread * found.sigma[:, None], _TINY)
-    known = known_scales(influences, even, lines, rows, roots)
-    return least_scales(scales, known, even, told)
+
+def _as_line(values: FloatArray, wanted: Wanted) -> FloatArray:
+    """(intercept, slopes), where no other sums are asked for, from levels and slopes."""
+    if wanted.combined is not None:
+        return values
+    if wanted.shift is not None:
+        level = values @ wanted.shift[:-1] - wanted.shift[-1]
+        return np.column_stack([level, values])
+    return np.column_stack([values[:, 0] - values[:, 1:] @ wanted.origin, values[:, 1:]])
 
 
-def _largest_error(parts: _Covariances, slopes: FloatArray) -> FloatArray:
-    """That the bounds of the columns allow."""
-    away = np.abs((slopes * parts.middle).sum(axis=1))
-    return np.asarray(1 + parts.off + np.abs(slopes).sum(axis=1) + away)
-
-
-def _bare(parts: _Covariances, slopes: FloatArray, shift: FloatArray | None) -> FloatArray:
-    """(intercept, slopes) without sampling error."""
-    if shift is not None:
-        return _through(slopes, shift)
-    return np.column_stack([parts.level - (parts.mean * slopes).sum(axis=1), slopes])
-
-
-def _through(slopes: FloatArray, shift: FloatArray) -> FloatArray:
-    """(intercept, slopes) of lines that pass the public point."""
-    level = slopes @ shift[:-1] - shift[-1]
-    return np.concatenate([level[..., None], slopes], axis=-1)
+def _with_level(room: FloatArray, wanted: Wanted) -> FloatArray:
+    """Without an intercept the level has none of its own."""
+    if wanted.combined is not None or wanted.shift is None:
+        return room
+    return np.column_stack([np.zeros(len(room)), room])
 
 
 # --- from candidates to intervals -----------------------------------------------------------------

@@ -80,21 +80,21 @@ class LinearFit:
         """Candidates for ``weights @ coefficients`` in user units, their room, and how many noises
         they have.
 
-        Where errors have equal variance, sums of candidates are candidates for sums. Where they
-        may not, a sum of several coefficients has a largest sampling error of its own; and so it
-        has where nothing is known of one of its terms.
+        A sum of several has candidates of its own: where errors may have unequal variance it has a
+        largest sampling error of its own, and of columns that vary together each alone may have any
+        slope, but not their sum.
         """
-        if assume is not None or not (np.count_nonzero(weights, axis=1) > 1).any():
+        if (np.count_nonzero(weights, axis=1) > 1).any():
+            design = self.mechanism.design
+            found = self._simulated(assume, weights @ design.linear)
+            values, room = found.values + weights @ design.offset, found.room
+        else:
             found = self.candidates(assume)
-            values, room = self._in_user_units(found.values), self._room(found)
-            untold = np.isinf(room) @ (weights.T != 0)
-            if not (untold & (np.count_nonzero(weights, axis=1) > 1)).any():
-                finite = np.where(np.isinf(room), 0.0, room) @ np.abs(weights.T)
-                return values @ weights.T, np.where(untold, np.inf, finite), len(found.noise_only)
-        # of columns that vary together each alone may have any slope, but not their sum
-        design = self.mechanism.design
-        found = self._simulated(assume, weights @ design.linear)
-        return found.values + weights @ design.offset, found.room, len(found.noise_only)
+            place = np.abs(weights).argmax(axis=1)
+            weight = weights[np.arange(len(weights)), place]
+            values = self._in_user_units(found.values)[:, place] * weight
+            room = self._room(found)[:, place] * np.abs(weight)
+        return values, room, len(found.noise_only)
 
     def _room(self, found: Candidates) -> FloatArray:
         """How far the clamp of a second look can have moved candidates, in user units."""
@@ -141,6 +141,7 @@ class LinearFit:
     def _simulated(self, assume: str | None, combined: FloatArray | None = None) -> Candidates:
         mechanism, rng, noisy = self.mechanism, SeededSource(self._seed()), self._noisy()
         origin, look = mechanism.design.origin, self.tilt or self.look
+        shift = None if mechanism.fit_intercept else -origin
 
         def noise(count: int) -> FloatArray:
             drawn = mechanism.moments.simulate(count, rng=rng)
@@ -157,10 +158,11 @@ class LinearFit:
             self._independent_rows(),
             rng,
             Wanted(
-                shift=None if mechanism.fit_intercept else -origin,
+                shift=shift,
                 ridge=mechanism.ridge(self.rows),
                 origin=origin[:-1],
                 equal_variance=assume is not None,
+                line=noisy.line(length=LENGTH, ridge=mechanism.ridge(self.rows), shift=shift),
                 combined=combined,
                 sizes=self.sizes,
                 farthest=look.farthest if look is not None else 0.0,

@@ -17,8 +17,8 @@ from tightdp.errors import FloatArray, UndecidedError, check_choice, fail
 from tightdp.exact.lattice_bodies import BoxBody
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import LpBall
+from tightdp.inference.cholesky_factors import cholesky_factors
 from tightdp.inference.coefficient_intervals import (
-    cholesky_factors,
     holding,
     quantile_intervals,
     simultaneous_intervals,
