@@ -12,6 +12,7 @@ from tightdp.convex.objective_calibration import best_share
 from tightdp.convex.ridge_pull import restore, ridge_left
 from tightdp.errors import ParameterError
 from tightdp.mechanisms.objective import ObjectivePerturbation
+from tightdp.mechanisms.objective_model import PublicModel
 from tightdp.registry import KINDS
 
 STRONG = np.array([0.0, 4.0, -4.0, 2.0])
@@ -73,6 +74,21 @@ def test_what_is_not_told_from_noise_stays_and_long_parameters_get_back_nearly_a
     assert np.allclose(restore(theta, nothing, ridge=5.0, variance=1.0), theta)
     left = ridge_left(eye, np.array([1e300, 1e-300]), ridge=2.0, variance=1.0)
     assert np.allclose(left, [0.02, 2.0])
+
+
+def test_a_long_intercept_does_not_make_slopes_of_noise_longer():
+    """Of a rare class it is long, and they were as if they stood out of the noise with it."""
+    hessian, slopes = np.diag([30.0, 10.0, 10.0]), [0.3, -0.2]
+    given = {"ridge": 50.0, "variance": 1e4, "apart": 1}
+    found = [restore(np.array([c, *slopes]), hessian, **given) for c in (0.0, -7.0, 90.0)]
+    assert np.allclose(np.array(found)[:, 1:], slopes)
+    assert found[2][0] > 100  # which has a ridge of its own
+    alone = restore(np.array([-7.0]), np.eye(1), ridge=5.0, variance=1.0, apart=1)
+    assert np.allclose(alone, restore(np.array([-7.0]), np.eye(1), ridge=5.0, variance=1.0))
+    noisy = ObjectivePerturbation(schema(20_000), epsilon=0.5, noise_share=0.9, post="restore")
+    # slopes about as long as their noise grow by a half; with one ridge for all, by nine tenths
+    theta = np.array([-6.0, 0.5, -0.4, 0.3])
+    assert np.linalg.norm(PublicModel(noisy).restore(theta)[1:]) < 1.7 * np.linalg.norm(theta[1:])
 
 
 def test_the_release_is_the_minimiser_whatever_is_made_of_it(seed):

@@ -14,9 +14,11 @@ that of the sample, which is H, then the best g is
 
 :math:`\tau` is what the length of :math:`\theta_g` says about it, less what noise adds to that
 length (empirical Bayes): long parameters get back what they lost, and those that are not told from
-noise stay as they were released. g is never above :math:`\gamma`: an H that is wrong can then do
-little harm where noise is large, and an H that is too large, as it is where columns fill a small
-part of their bounds or vary together, gives back too little and never too much.
+noise stay as they were released. An intercept has a g of its own, by its own size and curvature: it
+is long where a class is rare, and says nothing about how long slopes are. g is never above
+:math:`\gamma`: an H that is wrong can then do little harm where noise is large, and an H that is
+too large, as it is where columns fill a small part of their bounds or vary together, gives back too
+little and never too much.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ _LEAST_LEFT = 0.01  # of the ridge: where no curvature is left it alone says how
 _LEAST_KEPT = 0.05  # of the squared length, whatever the noise adds to it
 
 
-def restore(theta: FloatArray, hessian: FloatArray, *, ridge: float, variance: float) -> FloatArray:
+def restore(
+    theta: FloatArray, hessian: FloatArray, *, ridge: float, variance: float, apart: int = 0
+) -> FloatArray:
     """Minimisers for the ridge that the noise asks for, at most the one that they had.
 
     Parameters
@@ -41,6 +45,8 @@ def restore(theta: FloatArray, hessian: FloatArray, *, ridge: float, variance: f
         What is publicly known of the Hessian there, of all rows.
     ridge, variance : float
         What they had; that of an entry of the noise in the gradient.
+    apart : int
+        So many of the first parameters, intercepts, are as long as they are whatever others are.
 
     Examples
     --------
@@ -53,16 +59,19 @@ def restore(theta: FloatArray, hessian: FloatArray, *, ridge: float, variance: f
     array([ 0.4, -0.2])
     """
     eye = np.eye(theta.shape[-1])
+    blocks = [some for some in (slice(apart), slice(apart, None)) if eye[some].size]
     pulled = ((hessian + ridge * eye) @ theta[..., None])[..., 0]
     noise = variance * eye + hessian
-    found, kept = np.asarray(theta), np.asarray(ridge * np.ones(theta.shape[:-1]))
+    found, kept = np.asarray(theta), ridge * np.ones(theta.shape)
     for _ in range(_ROUNDS):
-        back = np.linalg.inv(hessian + kept[..., None, None] * eye)
-        added = ((back @ noise) * back).sum(axis=(-2, -1))
-        whole = (found**2).sum(axis=-1)
-        own = np.maximum(whole - added, _LEAST_KEPT * whole)
-        kept = ridge_left(hessian, own, ridge=ridge, variance=variance)
-        shifted = hessian + kept[..., None, None] * eye
+        back = np.linalg.inv(hessian + kept[..., None, :] * eye)
+        added = ((back @ noise) * back).sum(axis=-1)
+        for block in blocks:
+            whole = (found[..., block] ** 2).sum(axis=-1)
+            own = np.maximum(whole - added[..., block].sum(axis=-1), _LEAST_KEPT * whole)
+            left = ridge_left(hessian[..., block, block], own, ridge=ridge, variance=variance)
+            kept[..., block] = left[..., None]
+        shifted = hessian + kept[..., None, :] * eye
         found = np.asarray(np.linalg.solve(shifted, pulled[..., None])[..., 0], dtype=np.float64)
     return found
 

@@ -48,7 +48,12 @@ class PublicModel:
         told from noise: columns are taken to be even."""
         ridge = self.mechanism.calibration.ridge
         hessian = self._hessian(self.rows @ theta)
-        return restore(theta, hessian, ridge=ridge, variance=self._variance())
+        return restore(theta, hessian, ridge=ridge, variance=self._variance(), apart=self._apart)
+
+    @property
+    def _apart(self) -> int:
+        """Intercepts, which come first."""
+        return int(self.mechanism.rows.design.intercept)
 
     def _hessian(self, margin: FloatArray) -> FloatArray:
         """Of all rows, as many as are stated."""
@@ -60,19 +65,18 @@ class PublicModel:
         noise = orders.covariance(self.mechanism.ball, self.mechanism.calibration.rate).value
         return float(np.diag(noise).mean())
 
-    def _kept(self) -> float:
+    def _kept(self) -> FloatArray:
         """The ridge that is left of that of the guarantee where effects are moderate."""
-        mechanism = self.mechanism
-        if not mechanism.restores:
-            return mechanism.calibration.ridge
-        return float(
-            ridge_left(
-                self._hessian(self.margin),
+        mechanism, slopes = self.mechanism, slice(self._apart, None)
+        kept = np.full(len(self.effect), mechanism.calibration.ridge)
+        if mechanism.restores and self.effect[slopes].size:
+            kept[slopes] = ridge_left(
+                self._hessian(self.margin)[slopes, slopes],
                 np.asarray((self.effect**2).sum()),
                 ridge=mechanism.calibration.ridge,
                 variance=self._variance(),
             )
-        )
+        return kept
 
     def errors(
         self, confidence: float, *, pulled_back: bool = False
@@ -95,8 +99,8 @@ class PublicModel:
         box, rate = LpBall(width, np.inf), float(mechanism.output.rate)
         extra = orders.covariance(box, rate).value
         covariance = move @ noise @ move.T + last @ extra @ last.T / mechanism.resolution**2
-        pulls = 0.0 if pulled_back else min(kept, mechanism.unasked_ridge)
-        pull = pulls * np.sqrt(move[:, order] ** 2 @ self.effect**2)
+        pulls = np.minimum(kept, 0.0 if pulled_back else mechanism.unasked_ridge)
+        pull = np.sqrt(move[:, order] ** 2 @ (pulls * self.effect) ** 2)
         miss = 1 - confidence  # next to all of it for the noise that shrinks with the rows
         radius = orders.concentration_radius(
             mechanism.ball, mechanism.calibration.rate, 1 - 0.999 * miss
