@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
-from tightdp.exact.lattice_bodies import BoxBody, DiamondBody, RoundBody, SquareBody
-from tightdp.exact.lattice_body import LatticeBody, ProductBody
+from tightdp.exact.lattice_bodies import DiamondBody, RoundBody
+from tightdp.exact.lattice_body import BoxBody, LatticeBody, ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
+from tightdp.exact.lattice_moments import SquareBody
 from tightdp.geometry import orders
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_noise

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tightdp.convex.margin_losses import MarginLoss, margins
 from tightdp.data.blocks import one_blas_thread
 from tightdp.errors import FloatArray, UndecidedError, check_choice, fail
-from tightdp.exact.lattice_bodies import BoxBody
+from tightdp.exact.lattice_body import BoxBody
 from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.inference.coefficient_intervals import (

@@ -39,7 +39,7 @@ from tightdp.errors import (
     check_within,
     fail,
 )
-from tightdp.exact.lattice_bodies import BoxBody
+from tightdp.exact.lattice_body import BoxBody
 from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.ranking import LP_NAMES
