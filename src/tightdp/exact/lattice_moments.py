@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tightdp.errors import FloatArray, WideIntegers, check_choice, check_count
 from tightdp.exact.first_moments import FirstMoments, product_room, square_room
 from tightdp.exact.lattice_body import LatticeBody, Rows, TestedBody, box_points
-from tightdp.geometry.moment_sampling import MomentLayout
+from tightdp.geometry.moment_bodies import MomentLayout
 from tightdp.randomness import RandomSource
 
 Draw = Callable[[WideIntegers, int], WideIntegers]

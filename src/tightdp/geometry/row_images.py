@@ -21,9 +21,8 @@ import numpy as np
 from tightdp.errors import DegenerateBodyError, FloatArray, check_choice, fail
 from tightdp.geometry.combine import Product
 from tightdp.geometry.counting_balls import HistogramBall
-from tightdp.geometry.moment_bodies import KINDS, MomentBody, regression_moments
+from tightdp.geometry.moment_bodies import KINDS, MomentBody, MomentLayout, regression_moments
 from tightdp.geometry.moment_hulls import K2, farthest_on_arcs
-from tightdp.geometry.moment_sampling import MomentLayout
 from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.geometry.norm_balls import LpBall, NormBall, lp_norm
 from tightdp.geometry.polytopes import QHULL_DIM, Polytope
