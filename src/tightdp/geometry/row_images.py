@@ -121,6 +121,13 @@ class BoxImage(RowImage):
         centre, half = (self.low + self.high) / 2, (self.high - self.low) / 2
         return Hull(Zonotope(np.vstack([np.diag(half), centre])), True, "a box and its mirror")
 
+    def lp_sensitivity(self, p: float) -> tuple[float, bool]:
+        return float(lp_norm((self.high - self.low)[None, :], p)[0]), True
+
+    def lp_norm_of_row(self, p: float) -> tuple[float, bool]:
+        farthest = np.maximum(np.abs(self.low), np.abs(self.high))
+        return float(lp_norm(farthest[None, :], p)[0]), True
+
 
 class OneHotImage(RowImage):
     """Counts of the levels of one category: exactly one indicator is 1."""
