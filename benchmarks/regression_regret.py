@@ -42,9 +42,9 @@ from tightdp.data.regression_moments import MOMENT_KINDS, RegressionMoments, mea
 from tightdp.errors import InfeasibleSamplingError
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.geometry.nuclear_ball import MOST_SIZE
-from tightdp.geometry.ranking import LP_NAMES
 from tightdp.noise.nuclear import MOST_REPLACED
 from tightdp.noise.on_lattice import lattice_body
+from tightdp.noise.ranking import LP_NAMES
 from tightdp.shaping import moment_noise
 from tightdp.shaping.moment_noise import MomentNoise, Part
 from tightdp.shaping.nuclear_part import regression_part
