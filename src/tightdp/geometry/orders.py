@@ -27,6 +27,7 @@ def containment_order(ball: NormBall, other: NormBall) -> int | None:
     3.6 of Awan and Slavković, 2021), less *dispersed* (Corollary 3.12), and has the smaller
     conditional variance in every direction (Theorem 3.17). It implies :func:`volume_order`.
 
+    >>> import numpy as np
     >>> from tightdp.geometry.norm_balls import LpBall
     >>> containment_order(LpBall(2, np.inf, 2.0), LpBall(2, 2, 3.0))
     -1
@@ -48,6 +49,7 @@ def volume_order(ball: NormBall, other: NormBall) -> int:
     *scattered* they are (Corollary 3.12). A flat ball is smaller than any that is less flat.
     Estimated volumes closer than 4 standard errors compare as equal.
 
+    >>> import numpy as np
     >>> from tightdp.geometry.norm_balls import LpBall
     >>> volume_order(LpBall(2, 1, 3.125), LpBall(2, np.inf, 2.0))
     1
