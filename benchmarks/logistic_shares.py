@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import logistic_grid as grid
 import numpy as np
-from scipy.optimize import linprog
+from regression_regret import least
 
 import tightdp as tdp
 from tightdp.errors import FloatArray
@@ -267,20 +267,6 @@ def truth_errors(rows: int, epsilon: float, tables: int) -> tuple[FloatArray, Fl
                 out[j, i, kind, length, key] = np.linalg.norm(value - truth)
     bare, restored = np.median(out, axis=-1)
     return bare, restored
-
-
-def least(found: FloatArray, best: FloatArray) -> tuple[int, float, float]:
-    """Which share has the least worst ratio to ``best``, that ratio, and that of a mixture."""
-    ratio = (found / best).reshape(len(found), -1)
-    program = linprog(
-        np.append(np.zeros(len(ratio)), 1.0),
-        A_ub=np.column_stack([ratio.T, -np.ones(ratio.shape[1])]),
-        b_ub=np.zeros(ratio.shape[1]),
-        A_eq=np.append(np.ones(len(ratio)), 0.0)[None],
-        b_eq=[1.0],
-    )
-    worst = ratio.max(axis=1)
-    return int(worst.argmin()), float(worst.min()), float(program.fun)
 
 
 def regret_rows(tables: int) -> list[str]:

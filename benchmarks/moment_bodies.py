@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.errors import InfeasibleSamplingError
-from tightdp.geometry.moment_bodies import KINDS, NUCLEAR_LIMIT, MomentBody
+from tightdp.geometry.moment_bodies import KINDS, NUCLEAR_LIMIT, MomentBody, MomentLayout
 from tightdp.geometry.moment_sampling import SplitSampler
 from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.noise.on_lattice import lattice_noise
@@ -62,7 +62,7 @@ def split_table() -> list[str]:
     ]
     for p in (2, 5, 8, 12, 20, 30):
         body, rng = MomentBody(p, "cylinder"), SeededSource(p)
-        share, error = SplitSampler(p).acceptance(20_000, rng)
+        share, error = SplitSampler(MomentLayout(p)).acceptance(20_000, rng)
         split = rate(lambda: body.sample(10_000, rng=rng))  # noqa: B023
         kept, exact = exact_draws(body)
         line = f"| {p} | {body.dim} | {share:.4f} ({error:.4f}) | {split:,.0f} | {kept} | {exact} |"

@@ -42,9 +42,9 @@ from tightdp.data.regression_moments import MOMENT_KINDS, RegressionMoments, mea
 from tightdp.errors import InfeasibleSamplingError
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.geometry.nuclear_ball import MOST_SIZE
-from tightdp.geometry.ranking import LP_NAMES
 from tightdp.noise.nuclear import MOST_REPLACED
 from tightdp.noise.on_lattice import lattice_body
+from tightdp.noise.ranking import LP_NAMES
 from tightdp.shaping import moment_noise
 from tightdp.shaping.moment_noise import MomentNoise, Part
 from tightdp.shaping.nuclear_part import regression_part
@@ -189,11 +189,11 @@ def named(features: int, noise: str) -> Array:
 
 
 def least(errors: Array, best: Array) -> tuple[int, float, float]:
-    """Which noise has the least worst ratio to ``best``, that ratio, and that of a mixture.
+    """Which choice has the least worst ratio to ``best``, that ratio, and that of a mixture.
 
-    Both arguments are squared; truths are columns.
+    Choices are rows of the errors, truths their other sides.
     """
-    ratio = errors / best
+    ratio = (errors / best).reshape(len(errors), -1)
     found = linprog(
         np.append(np.zeros(len(ratio)), 1.0),
         A_ub=np.column_stack([ratio.T, -np.ones(ratio.shape[1])]),
@@ -203,7 +203,7 @@ def least(errors: Array, best: Array) -> tuple[int, float, float]:
     )
     worst = ratio.max(axis=1)
     place = int(worst.argmin())
-    return place, float(np.sqrt(worst[place])), float(np.sqrt(found.fun))
+    return place, float(worst[place]), float(found.fun)
 
 
 def family_of(features: int, variants: dict[str, Array]) -> dict[str, Array]:
@@ -222,8 +222,8 @@ def noise_row(features: int, felt: tuple[float, float], level: tuple[float, floa
     cells = [str(features)]
     for among in (listed, compared):
         best = (among @ corners.T).min(axis=0)
-        place, one, mixture = least(listed @ corners.T, best)
-        cells += [f"{one:.2f} ({names[place]})", f"{mixture:.2f}"]
+        place, one, mixture = least(listed @ corners.T, best)  # of squares
+        cells += [f"{np.sqrt(one):.2f} ({names[place]})", f"{np.sqrt(mixture):.2f}"]
         own = [variants[name] @ corners.T / best for name in ("best", "split", "hull")]
         cells += [f"{np.sqrt(ratio.max()):.2f}" for ratio in own]
     at_usual = listed @ usual.T

@@ -11,9 +11,9 @@ from reproduce.experiment import Cell, Experiment, Outcome, Settings
 from reproduce.results import Quote, Row, mean_and_error, order_quote, simulated_quote
 from tightdp.geometry.containment import containment, largest_gauge
 from tightdp.geometry.norm_balls import LpBall, NormBall
-from tightdp.geometry.ranking import LP_NAMES, rank_norms
 from tightdp.geometry.sensitivity import SensitivitySpace
 from tightdp.noise.knorm import KNormNoise
+from tightdp.noise.ranking import LP_NAMES, rank_norms
 from tightdp.plots.canvas import axes_for
 from tightdp.plots.ranking_pictures import draw_cautionary_balls, plot_cautionary_example
 from tightdp.plots.shape_pictures import plot_example_sensitivity

@@ -26,7 +26,7 @@ from hypothesis import settings
 
 DEFAULT_SEED = 1729
 # files whose tests share what takes long to make
-TOGETHER = ("house/test_site.py", "geometry/test_ranking.py")
+TOGETHER = ("house/test_site.py", "noise/test_ranking.py")
 # folders whose helpers the workers of Spark import
 HELPERS = [str(Path(__file__).parent / folder) for folder in ("data", "laws")]
 

@@ -79,10 +79,9 @@ from tightdp.geometry.moment_hulls import K2, K3
 from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.geometry.norm_balls import Ellipsoid, LpBall, NormBall
 from tightdp.geometry.nuclear_ball import NuclearBall
-from tightdp.geometry.orders import containment_order, information_difference, volume_order
+from tightdp.geometry.orders import containment_order, volume_order
 from tightdp.geometry.polytopes import Polytope
 from tightdp.geometry.poset_ball import PosetBall, ReplacedPosetBall
-from tightdp.geometry.ranking import NormRanking, rank_norms
 from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
 from tightdp.geometry.structure import Structure, structure
 from tightdp.geometry.vote_ball import VoteBall
@@ -116,7 +115,7 @@ from tightdp.mechanisms.table_tests import (
     RankTest,
 )
 from tightdp.noise.gaussian_laws import AnalyticGaussian, DiscreteGaussian, Gaussian
-from tightdp.noise.knorm import KNormNoise
+from tightdp.noise.knorm import KNormNoise, information_difference
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.lattice_laws import Geometric
 from tightdp.noise.line_laws import Laplace, Staircase, TruncatedLaplace, Tulap
@@ -124,6 +123,7 @@ from tightdp.noise.nuclear import NuclearNoise
 from tightdp.noise.on_lattice import lattice_noise
 from tightdp.noise.piecewise import PiecewiseNoise
 from tightdp.noise.range_noise import RangeNoise
+from tightdp.noise.ranking import NormRanking, rank_norms
 from tightdp.noise.rounded_gaussian import RoundedGaussian
 from tightdp.noise.table_noise import TableNoise
 from tightdp.preview import Preview

@@ -26,38 +26,30 @@ Elsewhere = Callable[[str], Sequence[str]]
 """What else has a key of that name."""
 
 
-def _nowhere(key: str) -> Sequence[str]:
-    return ()
-
-
-def check_keys(
-    given: Sequence[str],
+def unknown_key(
+    key: str,
     allowed: Sequence[str],
     where: str,
     what: str = "key",
-    elsewhere: Elsewhere = _nowhere,
-) -> list[tuple[str, str]]:
-    """The keys that are not allowed, each with a sentence that says which are.
+    elsewhere: Elsewhere | None = None,
+) -> str:
+    """What is said of a key that is none of those allowed: which are.
 
     One that belongs elsewhere is not taken for a misspelt one: what it belongs to is named.
 
-    >>> check_keys(["epsilom"], ["epsilon"], "mean()", "argument")
-    [('epsilom', '`epsilom` is no argument of mean(). Did you mean `epsilon`? It takes: epsilon.')]
+    >>> unknown_key("epsilom", ["epsilon"], "mean()", "argument")
+    '`epsilom` is no argument of mean(). Did you mean `epsilon`? It takes: epsilon.'
     """
-    found = []
-    for key in given:
-        if key not in allowed:
-            others = elsewhere(key)
-            hint = "" if others else suggestion(key, allowed).replace("'", "`")
-            if not hint or (what == "argument" and len(allowed) <= _FEW):
-                takes = "may have" if what == "key" else "takes"
-                hint += f" It {takes}: {', '.join(allowed) or 'nothing'}.{_INSTEAD.get(key, '')}"
-            if others:
-                left = len(others) - _MOST_NAMED
-                more = f" and {left} more" if left > 0 else ""
-                hint += f" `{key}` belongs to {', '.join(others[:_MOST_NAMED])}{more}."
-            found.append((key, f"`{shown(key)}` is no {what} of {where}.{hint}"))
-    return found
+    others = elsewhere(key) if elsewhere is not None else ()
+    hint = "" if others else suggestion(key, allowed).replace("'", "`")
+    if not hint or (what == "argument" and len(allowed) <= _FEW):
+        takes = "may have" if what == "key" else "takes"
+        hint += f" It {takes}: {', '.join(allowed) or 'nothing'}.{_INSTEAD.get(key, '')}"
+    if others:
+        left = len(others) - _MOST_NAMED
+        more = f" and {left} more" if left > 0 else ""
+        hint += f" `{key}` belongs to {', '.join(others[:_MOST_NAMED])}{more}."
+    return f"`{shown(key)}` is no {what} of {where}.{hint}"
 
 
 def refuse_arguments(
@@ -65,7 +57,7 @@ def refuse_arguments(
     form: inspect.Signature,
     places: Sequence[object],
     named: Mapping[str, object],
-    elsewhere: Elsewhere = _nowhere,
+    elsewhere: Elsewhere | None = None,
 ) -> NoReturn:
     """Say which arguments there are, of a call that did not fit.
 
@@ -88,8 +80,9 @@ def refuse_arguments(
     """
     name = f"{name}()"
     known = {key: p for key, p in form.parameters.items() if p.kind not in (_ANY_PLACE, _ANY_NAME)}
-    for _, message in check_keys(list(named), list(known), name, "argument", elsewhere):
-        fail(message)
+    for key in named:
+        if key not in known:
+            fail(unknown_key(key, list(known), name, "argument", elsewhere))
     by_place = [key for key, parameter in known.items() if parameter.kind is not _NAMED]
     if len(places) > len(by_place):
         fail(

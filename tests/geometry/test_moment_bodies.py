@@ -16,8 +16,15 @@ from scipy import stats
 import tightdp.geometry.moment_sampling as sampling
 from tightdp.errors import DimensionError, InfeasibleSamplingError, ParameterError
 from tightdp.geometry.linear_programs import gauge_of_hull, support_by_cuts
-from tightdp.geometry.moment_bodies import K2, K3, KINDS, MomentBody, regression_moments
-from tightdp.geometry.moment_sampling import FREE, CoupledSampler, MomentLayout, SplitSampler
+from tightdp.geometry.moment_bodies import (
+    K2,
+    K3,
+    KINDS,
+    MomentBody,
+    MomentLayout,
+    regression_moments,
+)
+from tightdp.geometry.moment_sampling import FREE, CoupledSampler, SplitSampler
 from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.randomness import SeededSource
 
@@ -352,14 +359,14 @@ def test_split_agrees_with_the_cube(p, size):
 
 
 def test_split_mass_is_the_closed_form_at_one_feature():
-    sampler = SplitSampler(1)
+    sampler = SplitSampler(MomentLayout(1))
     share, error = sampler.acceptance(200_000, SeededSource(14))
     mass = math.exp(sampler.log_envelope)
     assert abs(share * mass - 2.925) < SIGMAS * error * mass
 
 
 def test_split_acceptance_at_thirty_features():
-    share, error = SplitSampler(30).acceptance(40_000, SeededSource(15))
+    share, error = SplitSampler(MomentLayout(30)).acceptance(40_000, SeededSource(15))
     assert share - SIGMAS * error > 0.80
 
 
@@ -373,7 +380,7 @@ def test_coupling_agrees_with_rejection_from_the_cylinder(p, kind):
 
 
 def test_relaxed_coupling_is_the_cylinder():
-    relaxed = CoupledSampler(4, FREE, FREE).sample(15_000, SeededSource(18))
+    relaxed = CoupledSampler(MomentLayout(4), FREE, FREE).sample(15_000, SeededSource(18))
     assert least_p_value(relaxed, MomentBody(4, "cylinder").sample(15_000, rng=19)) > ALPHA
 
 
@@ -395,7 +402,7 @@ def _lengths(state, layout):
 
 
 def test_a_chain_cut_short_is_caught():
-    sampler, rng = CoupledSampler(5), SeededSource(22)
+    sampler, rng = CoupledSampler(MomentLayout(5)), SeededSource(22)
     exact = (sampler.sample(8_000, rng) ** 2).sum(axis=1)
     state = sampler._bounds(8_000, 1)
     state[0][:] = np.minimum(state[0], 0.0)
@@ -410,7 +417,7 @@ def test_a_chain_cut_short_is_caught():
 
 def test_a_coupling_cut_short_is_caught():
     # the bounds stopped after three sweeps whether or not they met, and the lower one returned
-    sampler, rng = CoupledSampler(5), SeededSource(23)
+    sampler, rng = CoupledSampler(MomentLayout(5)), SeededSource(23)
     exact = (sampler.sample(8_000, rng) ** 2).sum(axis=1)
     state = sampler._bounds(8_000)
     for _ in range(3):
@@ -419,7 +426,7 @@ def test_a_coupling_cut_short_is_caught():
 
 
 def test_bounds_enclose_the_state():
-    sampler, rng = CoupledSampler(6, 1.2, 1.1), SeededSource(24)
+    sampler, rng = CoupledSampler(MomentLayout(6), 1.2, 1.1), SeededSource(24)
     w, s = sampler._bounds(200, 3)
     w[:, :, 1], s[:, 1] = np.minimum(w[:, :, 2], 0.0), 0.0
     for _ in range(20):
@@ -505,8 +512,11 @@ def test_split_agrees_with_the_cube_long(p, size):
 
 @pytest.mark.slow
 def test_relaxed_coupling_is_the_cylinder_long():
-    relaxed = CoupledSampler(12, FREE, FREE).sample(20_000, SeededSource(28))
-    assert least_p_value(relaxed, SplitSampler(12).sample(20_000, SeededSource(29))) > ALPHA
+    relaxed = CoupledSampler(MomentLayout(12), FREE, FREE).sample(20_000, SeededSource(28))
+    assert (
+        least_p_value(relaxed, SplitSampler(MomentLayout(12)).sample(20_000, SeededSource(29)))
+        > ALPHA
+    )
 
 
 @pytest.mark.slow

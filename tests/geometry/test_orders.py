@@ -10,6 +10,7 @@ import tightdp as tdp
 from tightdp.errors import ParameterError
 from tightdp.geometry import orders
 from tightdp.geometry.containment import containment
+from tightdp.noise import knorm
 
 S = tdp.SensitivitySpace
 RECTANGLE = tdp.LpBall(2, np.inf, [100.0, 1.0])
@@ -29,11 +30,11 @@ def test_example_volumes_entropies_and_covariances() -> None:
     trace = {"l1": 39.0625, "l2": 30.867641, "linf": 32.0, "hull": 25.748571}
     for name, ball in balls.items():
         assert ball.volume() == pytest.approx(volume[name], rel=1e-9)
-        assert orders.entropy(ball, 1.0).value == pytest.approx(entropy[name], rel=1e-9)
-        covariance = orders.covariance(ball, 1.0)
+        assert knorm.entropy(ball, 1.0).value == pytest.approx(entropy[name], rel=1e-9)
+        covariance = knorm.covariance(ball, 1.0)
         assert covariance.exact
         assert np.trace(covariance.value) == pytest.approx(trace[name], abs=1e-6)
-    hull = orders.covariance(balls["hull"], 1.0).value
+    hull = knorm.covariance(balls["hull"], 1.0).value
     np.testing.assert_allclose(hull, np.diag([11.76, 13.9885714286]), rtol=1e-9, atol=1e-12)
     assert tdp.LpBall(2, 1, 4).volume() == pytest.approx(32)
     assert tdp.LpBall(2, 2, np.sqrt(8)).volume() == pytest.approx(25.132741228718, rel=1e-9)
@@ -42,7 +43,7 @@ def test_example_volumes_entropies_and_covariances() -> None:
 def test_regression_variances() -> None:
     space = S.moments(5)
     for p, radius, value in [(1, 52, 5408), (1, space.sensitivity(p=1), 2048), (np.inf, 2, 1008)]:
-        covariance = orders.covariance(tdp.LpBall(26, p, float(radius)), 1.0).value
+        covariance = knorm.covariance(tdp.LpBall(26, p, float(radius)), 1.0).value
         assert np.diag(covariance).mean() == pytest.approx(value, rel=1e-9)
 
 
@@ -51,7 +52,7 @@ def test_variances_of_lp_noise(m: int) -> None:
     expected = {1: 2 * m**2, 2: m * (m + 1), np.inf: (m + 1) * (m + 2) / 3}
     radius = {1: m, 2: np.sqrt(m), np.inf: 1.0}
     for p, value in expected.items():
-        covariance = orders.covariance(tdp.LpBall(m, p, radius[p]), 1.0).value
+        covariance = knorm.covariance(tdp.LpBall(m, p, radius[p]), 1.0).value
         np.testing.assert_allclose(np.diag(covariance), value, rtol=1e-9)
 
 
@@ -67,7 +68,7 @@ def test_variances_of_lp_noise(m: int) -> None:
 )
 def test_entropies(m: int, epsilon: float, values: tuple[float, ...]) -> None:
     for p, radius, value in zip((1, 2, np.inf), (m, np.sqrt(m), 1), values, strict=True):
-        found = orders.entropy(tdp.LpBall(m, p, radius), epsilon)
+        found = knorm.entropy(tdp.LpBall(m, p, radius), epsilon)
         assert found.value == pytest.approx(value, rel=1e-9)
         assert found.exact
 
@@ -86,8 +87,8 @@ def test_entropies(m: int, epsilon: float, values: tuple[float, ...]) -> None:
 def test_concentration_radii(m: int, radii: tuple[float, ...]) -> None:
     ball = tdp.LpBall(m, 2)
     for alpha, radius in zip((0.5, 0.9, 0.95, 0.99), radii, strict=True):
-        assert orders.concentration_radius(ball, 1.0, alpha) == pytest.approx(radius, rel=1e-8)
-        assert orders.concentration_radius(ball, 0.5, alpha) == pytest.approx(2 * radius, rel=1e-8)
+        assert knorm.concentration_radius(ball, 1.0, alpha) == pytest.approx(radius, rel=1e-8)
+        assert knorm.concentration_radius(ball, 0.5, alpha) == pytest.approx(2 * radius, rel=1e-8)
 
 
 def test_cautionary_example_exactly() -> None:
@@ -98,22 +99,22 @@ def test_cautionary_example_exactly() -> None:
     }
     for ball, (var_x, var_y, linf, l2, l1, area, entropy) in table.items():
         np.testing.assert_allclose(
-            np.diag(orders.covariance(ball, 1.0).value), [var_x, var_y], rtol=1e-9
+            np.diag(knorm.covariance(ball, 1.0).value), [var_x, var_y], rtol=1e-9
         )
         for p, value in ((np.inf, linf), (2, l2), (1, l1)):
-            loss = orders.expected_loss(ball, 1.0, p)
+            loss = knorm.expected_loss(ball, 1.0, p)
             assert loss.exact
             assert loss.value == pytest.approx(value, abs=1e-6)
         assert ball.volume() == pytest.approx(area)
-        assert orders.entropy(ball, 1.0).value == pytest.approx(entropy, abs=1e-6)
+        assert knorm.entropy(ball, 1.0).value == pytest.approx(entropy, abs=1e-6)
     assert containment(RECTANGLE, DIAMOND)  # stochastically tighter, by Theorem 3.6 of [1]
     assert not containment(DIAMOND, RECTANGLE)
     assert orders.volume_order(RECTANGLE, DIAMOND) == -1
     for angle in np.linspace(0, np.pi, 50):
         e = [np.cos(angle), np.sin(angle)]
         for reading in ("slab", "cone"):
-            small = orders.conditional_variance(RECTANGLE, 1.0, e, reading=reading)
-            assert small <= orders.conditional_variance(DIAMOND, 1.0, e, reading=reading) * (
+            small = knorm.conditional_variance(RECTANGLE, 1.0, e, reading=reading)
+            assert small <= knorm.conditional_variance(DIAMOND, 1.0, e, reading=reading) * (
                 1 + 1e-9
             )
 
@@ -121,8 +122,8 @@ def test_cautionary_example_exactly() -> None:
 def test_conditional_variance_both_readings(seed: int) -> None:
     """l1, m = 2, e = (.6, .8): slab 1.0204, cone 3.0612, each seen in simulated noise."""
     ball, e = tdp.LpBall(2, 1), np.array([0.6, 0.8])
-    slab = orders.conditional_variance(ball, 1.0, e)
-    cone = orders.conditional_variance(ball, 1.0, 5 * e, reading="cone")
+    slab = knorm.conditional_variance(ball, 1.0, e)
+    cone = knorm.conditional_variance(ball, 1.0, 5 * e, reading="cone")
     assert slab == pytest.approx(1 / 0.98, rel=1e-12)
     assert cone == pytest.approx(6 / 1.96, rel=1e-12)
     v = tdp.KNormNoise(ball, 1.0).sample(4_000_000, rng=seed)
@@ -149,13 +150,13 @@ def test_expected_loss_by_simulation_and_quadrature(seed: int) -> None:
     for ball in (tdp.K3(), tdp.LpBall(4, 2), tdp.HistogramBall(4)):
         draws = tdp.KNormNoise(ball, 0.5).sample(100_000, rng=seed)
         for p in (1, 2, np.inf):
-            loss = orders.expected_loss(ball, 0.5, p)
+            loss = knorm.expected_loss(ball, 0.5, p)
             norms = np.linalg.norm(draws, ord=p, axis=1)
             error = np.hypot(norms.std() / np.sqrt(len(norms)), loss.standard_error)
             assert abs(norms.mean() - loss.value) < 5 * error
     # in one dimension, and for the ball's own norm, the loss is a formula: E gauge = m / epsilon
-    assert orders.expected_loss(tdp.LpBall(1, 2, 3.0), 1.0, 1).value == pytest.approx(3.0)
-    own = orders.expected_loss(tdp.LpBall(4, 2), 0.5, 2)
+    assert knorm.expected_loss(tdp.LpBall(1, 2, 3.0), 1.0, 1).value == pytest.approx(3.0)
+    own = knorm.expected_loss(tdp.LpBall(4, 2), 0.5, 2)
     assert own.value == pytest.approx(8.0, abs=5 * own.standard_error)
 
 
@@ -169,17 +170,17 @@ def test_volume_order_is_honest_about_estimates_and_flat_bodies() -> None:
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda b: orders.entropy(b, 0.0), "epsilon"),
-        (lambda b: orders.entropy(b, float("nan")), "epsilon"),
-        (lambda b: orders.entropy(b, float("inf")), "epsilon"),
-        (lambda b: orders.entropy(b, True), "epsilon"),
-        (lambda b: orders.entropy(b, "1"), "epsilon"),
-        (lambda b: orders.concentration_radius(b, 1.0, 1.0), "alpha"),
-        (lambda b: orders.concentration_radius(b, 1.0, 0.0), "alpha"),
-        (lambda b: orders.conditional_variance(b, 1.0, [0.0, 0.0]), "zero vector"),
-        (lambda b: orders.conditional_variance(b, 1.0, [1.0]), "direction"),
-        (lambda b: orders.conditional_variance(b, 1.0, [1.0, 0.0], reading="line"), "reading"),
-        (lambda b: orders.expected_loss(b, 1.0, 0.5), "`p`"),
+        (lambda b: knorm.entropy(b, 0.0), "epsilon"),
+        (lambda b: knorm.entropy(b, float("nan")), "epsilon"),
+        (lambda b: knorm.entropy(b, float("inf")), "epsilon"),
+        (lambda b: knorm.entropy(b, True), "epsilon"),
+        (lambda b: knorm.entropy(b, "1"), "epsilon"),
+        (lambda b: knorm.concentration_radius(b, 1.0, 1.0), "alpha"),
+        (lambda b: knorm.concentration_radius(b, 1.0, 0.0), "alpha"),
+        (lambda b: knorm.conditional_variance(b, 1.0, [0.0, 0.0]), "zero vector"),
+        (lambda b: knorm.conditional_variance(b, 1.0, [1.0]), "direction"),
+        (lambda b: knorm.conditional_variance(b, 1.0, [1.0, 0.0], reading="line"), "reading"),
+        (lambda b: knorm.expected_loss(b, 1.0, 0.5), "`p`"),
     ],
 )
 def test_bad_input(call, text) -> None:  # type: ignore[no-untyped-def]

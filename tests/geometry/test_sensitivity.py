@@ -10,6 +10,7 @@ import pytest
 
 import tightdp as tdp
 from tightdp.errors import DegenerateBodyError, DimensionError, FloatArray, ParameterError
+from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.row_images import MomentImage
 from tightdp.geometry.sensitivity import _farthest_pair
 
@@ -90,6 +91,21 @@ def test_sensitivity_is_never_exceeded(space: tdp.SensitivitySpace, p: float, se
     assert pair is not None
     if delta.exact:
         assert found >= 0.99 * delta
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0, np.inf])
+@pytest.mark.parametrize("neighbors", ["replace-one", "add-remove"])
+def test_the_closed_form_of_a_box_is_met_at_its_corners(neighbors: str, p: float) -> None:
+    sides = [(0.1, 3.7), (-2.0, 1.0), (-0.5, 0.5)]
+    columns = {name: tdp.Interval(*side) for name, side in zip("xyz", sides, strict=True)}
+    box = S.of(columns, neighbors=neighbors)
+    corners = np.array(list(itertools.product(*sides)))
+    moves = [a - b for a in corners for b in corners] if neighbors == "replace-one" else corners
+    farthest = max(np.linalg.norm(move, p) for move in moves)
+    assert box.sensitivity(p=p) == pytest.approx(farthest, rel=1e-12)
+    assert box.sensitivity(p=p).exact
+    upper = largest_gauge(box.hull(), tdp.LpBall(3, p)).upper
+    assert box.sensitivity(p=p) <= upper * (1 + 1e-12)
 
 
 @pytest.mark.slow_for("moments, replace-one")

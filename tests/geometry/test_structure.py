@@ -9,8 +9,8 @@ import pytest
 
 import tightdp as tdp
 from tightdp.errors import DegenerateBodyError, ParameterError
-from tightdp.geometry import orders
 from tightdp.geometry.structure import corner_sensitivity
+from tightdp.noise import knorm
 from tightdp.randomness import source
 
 S = tdp.SensitivitySpace
@@ -154,7 +154,7 @@ def test_information_about_statistic_and_noise() -> None:
     planted = tdp.information_difference(0.0, tdp.LpBall(1, 1, 1.2), epsilon)
     assert abs(measured - planted.value) > 0.1
     assert planted.value < stated.value  # the smaller ball tells more
-    assert orders.entropy(tdp.LpBall(1, 1), epsilon).value == -stated.value
+    assert knorm.entropy(tdp.LpBall(1, 1), epsilon).value == -stated.value
 
 
 def test_bad_input() -> None:

@@ -8,18 +8,16 @@ from typing import Any
 import numpy as np
 
 from tightdp.exact.lattice_bodies import (
-    BoxBody,
     CountBody,
     DiamondBody,
     PolytopeBody,
     ReplacedCountBody,
     RoundBody,
-    SquareBody,
     SumBody,
 )
-from tightdp.exact.lattice_body import LatticeBody, ProductBody
+from tightdp.exact.lattice_body import BoxBody, LatticeBody, ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
-from tightdp.exact.lattice_moments import MomentLatticeBody, RecordBody
+from tightdp.exact.lattice_moments import MomentLatticeBody, RecordBody, SquareBody
 from tightdp.exact.lattice_optional import OptionalRecordBody
 from tightdp.exact.lattice_posets import PosetBody
 from tightdp.geometry.poset_ball import PosetBall

@@ -25,8 +25,8 @@ import tightdp as tdp
 from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import TightdpError
 from tightdp.exact.band_paths import BandPaths
-from tightdp.exact.lattice_bodies import BoxBody, PolytopeBody
-from tightdp.exact.lattice_body import LatticeBody, ProductBody, TestedBody
+from tightdp.exact.lattice_bodies import PolytopeBody
+from tightdp.exact.lattice_body import BoxBody, LatticeBody, ProductBody, TestedBody
 from tightdp.mechanisms import median_radius
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.median_radius import MedianRadius

@@ -23,10 +23,10 @@ import tightdp as tdp
 from tightdp.data.column_moments import SumsAndSquares
 from tightdp.data.histograms import Histogram
 from tightdp.data.statistics import Counts, Products, Statistic
-from tightdp.geometry import orders
 from tightdp.mechanisms import additive
 from tightdp.mechanisms.additive import AdditiveMechanism
 from tightdp.mechanisms.means import mean_statistic, means_of, sums_of, variances_of
+from tightdp.noise import knorm
 from tightdp.privacy import Guarantee
 from tightdp.release import Release
 from tightdp.shaping import ball_noise, reach
@@ -299,7 +299,7 @@ def test_the_half_width_of_the_continuous_law_is_caught(
     """What counts had: it cuts the integers where the continuous law has its quantile."""
 
     def continuous(noise: BallNoise, linear: np.ndarray, confidence: float) -> np.ndarray:
-        radius = orders.concentration_radius(noise._scaled(), float(noise.epsilon), confidence)
+        radius = knorm.concentration_radius(noise._scaled(), float(noise.epsilon), confidence)
         return radius * np.asarray(noise._scaled().support(linear))
 
     monkeypatch.setattr(BallNoise, "reach", continuous)

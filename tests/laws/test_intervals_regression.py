@@ -324,7 +324,7 @@ def test_logistic_intervals_hold_and_faults_are_seen(seed, monkeypatch):
     errors, halves, _ = logistic_errors(draw, truth, 10_000, 1.0, 40, seed)
     assert not short(errors, halves)
     assert short(errors, 0.5 * halves)
-    noise = "tightdp.mechanisms.logistic_intervals.KNormNoise.sample"
+    noise = "tightdp.noise.knorm.KNormNoise.sample"
     monkeypatch.setattr(noise, lambda self, size, rng: np.zeros((size, self.dim)))
     errors, halves, _ = logistic_errors(draw, truth, 20_000, 0.1, 20, seed)
     assert short(errors, halves)

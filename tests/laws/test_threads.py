@@ -27,8 +27,7 @@ from draws import BODIES, LAWS
 from enrolled import MECHANISMS, every, mapping, mechanisms, plain_rows
 
 import tightdp as tdp
-from tightdp.exact.lattice_bodies import BoxBody
-from tightdp.exact.lattice_body import LatticeBody, ProductBody
+from tightdp.exact.lattice_body import BoxBody, LatticeBody, ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.log_concave import LogConcaveLaw
 from tightdp.noise.knorm import KNormNoise

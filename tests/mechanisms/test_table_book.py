@@ -13,7 +13,7 @@ import pytest
 import tightdp as tdp
 from tightdp.data.table_counts import TableCounts
 from tightdp.errors import ParameterError, UncoveredMoveError, UndecidedError
-from tightdp.exact.lattice_bodies import BoxBody
+from tightdp.exact.lattice_body import BoxBody
 from tightdp.mechanisms.joint_release import Together
 from tightdp.mechanisms.table_book import Tables
 from tightdp.mechanisms.table_mechanism import TableMechanism

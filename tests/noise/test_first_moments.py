@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -110,22 +111,22 @@ def test_coins_are_those_of_the_proof_and_at_most_one(p: int, level: int) -> Non
     levels = np.full(200, level, dtype=kind)
     seen: list[tuple[float, Fraction]] = []
 
-    def coins(size, level, offset, width, weight, rng):
-        found = law._chances(size, level, offset, width, weight)
-        for i in range(len(size)):
+    def coins(made, rng):
+        found = law._chances(made)
+        for i in range(len(made)):
             exact = Fraction(1)
-            base = int(level[i, 0])
-            for count in law._completions(size[i : i + 1], level[i : i + 1]):
+            base = int(made.level[i, 0])
+            for count in law._completions(made.size[i : i + 1], made.level[i : i + 1]):
                 exact *= math.prod(int(c) for c in count[0])
             for j in range(law.q):
                 exact *= (
-                    Fraction(4 * law.cells * int(width[i, j]) << 50, int(weight[i, j]))
-                    if width[i, j]
+                    Fraction(4 * law.cells * int(made.width[i, j]) << 50, int(made.weight[i, j]))
+                    if made.width[i, j]
                     else 4 * base + 2
                 )
-            exact /= math.prod(4 * (base + offset + 1 + n) for n in range(law.dim))
+            exact /= math.prod(4 * (base + made.offset + 1 + n) for n in range(law.dim))
             seen.append((float(found[i]), exact))
-        return np.arange(len(size))
+        return np.arange(len(made))
 
     law._coins = coins  # type: ignore[method-assign]
     u, _ = law.propose(levels, 2, rng)
@@ -191,16 +192,17 @@ class WithoutChoices(FirstMoments):
 class WithoutWeights(FirstMoments):
     """A fault: the coin forgets the weights of the cells."""
 
-    def _chances(self, size, level, offset, width, weight):
-        return super()._chances(size, level, offset, width, np.maximum(weight, 1 << 50))
+    def _chances(self, made):
+        return super()._chances(replace(made, weight=np.maximum(made.weight, 1 << 50)))
 
 
 class WithoutOffset(FirstMoments):
     """A fault: what the level was drawn by is not divided out."""
 
-    def _chances(self, size, level, offset, width, weight):
-        steps = (level + offset + 1 + np.arange(self.dim)) / (level + offset + self.dim)
-        return super()._chances(size, level, offset, width, weight) * steps.prod(axis=1)
+    def _chances(self, made):
+        after = made.level + made.offset
+        steps = (after + 1 + np.arange(self.dim)) / (after + self.dim)
+        return super()._chances(made) * steps.prod(axis=1)
 
 
 def share_by_first_moments(law: FirstMoments, seed: int) -> float:

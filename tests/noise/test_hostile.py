@@ -12,18 +12,10 @@ import pytest
 
 import tightdp as tdp
 from tightdp.errors import DimensionError, InfeasibleSamplingError, ParameterError, TightdpError
-from tightdp.exact.lattice_bodies import (
-    BoxBody,
-    CountBody,
-    DiamondBody,
-    PolytopeBody,
-    RoundBody,
-    SquareBody,
-    SumBody,
-)
-from tightdp.exact.lattice_body import ProductBody
+from tightdp.exact.lattice_bodies import CountBody, DiamondBody, PolytopeBody, RoundBody, SumBody
+from tightdp.exact.lattice_body import BoxBody, ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
-from tightdp.exact.lattice_moments import MomentLatticeBody
+from tightdp.exact.lattice_moments import MomentLatticeBody, SquareBody
 from tightdp.noise import lattice
 from tightdp.noise.gaussian_laws import DiscreteGaussian, gaussian_delta
 from tightdp.noise.lattice import LatticeNoise

@@ -15,19 +15,17 @@ import tightdp as tdp
 from tightdp.errors import InfeasibleSamplingError, ParameterError, WideIntegers
 from tightdp.exact.discrete_draws import discrete_laplaces, geometric_sums
 from tightdp.exact.lattice_bodies import (
-    BoxBody,
     CountBody,
     DiamondBody,
     DiamondBound,
     PolytopeBody,
     ReplacedCountBody,
     RoundBody,
-    SquareBody,
     SumBody,
 )
-from tightdp.exact.lattice_body import LatticeBody, ProductBody, TestedBody, ceil_sqrt
+from tightdp.exact.lattice_body import BoxBody, LatticeBody, ProductBody, TestedBody, ceil_sqrt
 from tightdp.exact.lattice_histograms import HistogramBody
-from tightdp.exact.lattice_moments import MomentLatticeBody, RecordBody
+from tightdp.exact.lattice_moments import MomentLatticeBody, RecordBody, SquareBody
 from tightdp.exact.lattice_optional import OptionalRecordBody
 from tightdp.exact.lattice_posets import PosetBody
 from tightdp.geometry.poset_ball import PosetBall, ReplacedPosetBall

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import tightdp as tdp
-from tightdp.exact.lattice_bodies import BoxBody, DiamondBody, RoundBody, SquareBody
-from tightdp.exact.lattice_body import LatticeBody, ProductBody
+from tightdp.exact.lattice_bodies import DiamondBody, RoundBody
+from tightdp.exact.lattice_body import BoxBody, LatticeBody, ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
-from tightdp.geometry import orders
+from tightdp.exact.lattice_moments import SquareBody
+from tightdp.noise import knorm
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_noise
 
@@ -95,7 +96,7 @@ def test_uniform_points_of_every_level(body):
 
 def test_the_continuous_law_would_be_caught():
     """It is what was stated for counts: a tenth too much at rate 1."""
-    ball = orders.covariance(tdp.HistogramBall(2), 1.0).value
+    ball = knorm.covariance(tdp.HistogramBall(2), 1.0).value
     assert ball[0, 0] == pytest.approx(2.0)
     assert HistogramBody(2).covariance(1.0)[0, 0] == pytest.approx(1.84134719)
     assert not np.allclose(ball, enumerated(HistogramBody(2), 1.0, 60), rtol=0.05)
@@ -189,5 +190,5 @@ def test_l2_noise_on_counts_is_not_many_times_too_large(epsilon, seed):
     stated = mechanism.preview().std ** 2
     error = 5 * squares.std(axis=0) / math.sqrt(len(squares))
     assert (np.abs(squares.mean(axis=0) - stated) < error).all()
-    continuous = orders.covariance(mechanism.ball, float(epsilon)).value
+    continuous = knorm.covariance(mechanism.ball, float(epsilon)).value
     assert (np.diag(continuous) > squares.mean(axis=0) + error).all()  # planted: what was stated

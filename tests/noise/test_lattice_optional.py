@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.spatial import ConvexHull
 
-from tightdp.exact.lattice_bodies import BoxBody
+from tightdp.exact.lattice_body import BoxBody
 from tightdp.exact.lattice_moments import RecordBody
 from tightdp.exact.lattice_optional import OptionalRecordBody
 

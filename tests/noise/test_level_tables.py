@@ -13,18 +13,10 @@ from scipy import stats
 
 from tightdp.errors import InfeasibleSamplingError
 from tightdp.exact.discrete_draws import discrete_laplaces, geometrics
-from tightdp.exact.lattice_bodies import (
-    BoxBody,
-    CountBody,
-    DiamondBody,
-    PolytopeBody,
-    RoundBody,
-    SquareBody,
-    SumBody,
-)
-from tightdp.exact.lattice_body import LatticeBody, ProductBody
+from tightdp.exact.lattice_bodies import CountBody, DiamondBody, PolytopeBody, RoundBody, SumBody
+from tightdp.exact.lattice_body import BoxBody, LatticeBody, ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
-from tightdp.exact.lattice_moments import MomentLatticeBody
+from tightdp.exact.lattice_moments import MomentLatticeBody, SquareBody
 from tightdp.exact.level_tables import LevelTable
 from tightdp.noise import lattice
 from tightdp.noise.lattice import LatticeNoise

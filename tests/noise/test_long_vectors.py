@@ -12,7 +12,8 @@ import pytest
 from scipy.stats import chisquare
 
 from tightdp.errors import ParameterError
-from tightdp.exact.lattice_bodies import BoxBody, RoundBody
+from tightdp.exact.lattice_bodies import RoundBody
+from tightdp.exact.lattice_body import BoxBody
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.log_concave import Counted, LogConcaveLaw
 from tightdp.exact.long_vectors import box_draws, histogram_draws, level_law, total_law

@@ -13,9 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from tightdp.accepted import TableLike
 from tightdp.errors import FloatArray, check_count, fail
 from tightdp.estimators.cell_laws import AxisLaw, Flat, Levels, Linear
-from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.inputs import Column, Problem, fitted_cells
-from tightdp.estimators.private_estimator import PRINTED, Lacking, Untargeted
+from tightdp.estimators.private_estimator import PRINTED, Lacking, Untargeted, parameter
 from tightdp.mechanisms.counts import CellCounts
 from tightdp.randomness import RandomLike, source
 from tightdp.release import Release

@@ -17,9 +17,9 @@ from tightdp.estimators.coefficient_tables import (
     reference_notes,
     table_title,
 )
-from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.interval_bases import WithCoefficients, missed
+from tightdp.estimators.private_estimator import parameter
 from tightdp.geometry.norm_balls import NormBall
 from tightdp.inference.coefficient_tests import CoefficientTest, Tested, check_null, equations
 from tightdp.mechanisms.least_squares import LeastSquares

@@ -10,9 +10,9 @@ import numpy as np
 
 from tightdp.accepted import Number
 from tightdp.errors import FloatArray, check_choice
-from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.location import PaidIntervals, numeric_columns
+from tightdp.estimators.private_estimator import parameter
 from tightdp.mechanisms.joint_quantiles import KNormQuantiles, check_taus
 from tightdp.mechanisms.joint_release import Together
 from tightdp.mechanisms.mechanism import Mechanism

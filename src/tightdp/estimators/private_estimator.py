@@ -7,7 +7,7 @@ import inspect
 import sys
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, dataclass_transform
 
 from sklearn.base import BaseEstimator
@@ -19,12 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from tightdp.accepted import Number, TableLike
 from tightdp.data.design_matrix import DesignMatrix
 from tightdp.errors import FloatArray, LackingError, LedgerError, PrivacyWarning, fail
-from tightdp.estimators.declared_parameters import (
-    constructor,
-    declared_parameters,
-    documentation,
-    parameter,
-)
+from tightdp.estimators.class_documentation import documentation
 from tightdp.estimators.inputs import (
     Bounds,
     Column,
@@ -35,12 +30,16 @@ from tightdp.estimators.inputs import (
 )
 from tightdp.ledger import Ledger
 from tightdp.mechanisms.mechanism import Mechanism
+from tightdp.named_arguments import refuse_arguments
 from tightdp.preview import Preview
 from tightdp.privacy import Guarantee
 from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import Release
 
 M = TypeVar("M", bound=Mechanism)
+T = TypeVar("T")
+
+_FIRST, _LAST = ("delta",), ("progress", "ledger", "random_state")  # after the leading; of all
 
 _WEIGHT_REASON = (
     "`sample_weight` is not supported: a weight multiplies what one row can change, and weights "
@@ -48,12 +47,18 @@ _WEIGHT_REASON = (
 )
 
 
+def parameter(*, default: T, kw_only: bool) -> T:
+    """The default of a parameter; type checkers are told whether it needs its name."""
+    return default
+
+
 @dataclass_transform(kw_only_default=True, field_specifiers=(parameter,))
 class PrivateEstimator(BaseEstimator, Generic[M]):  # type: ignore[misc]
     """Base of the private estimators: each is a mechanism with the scikit-learn contract.
 
-    A subclass declares the parameters that it adds (annotated, with defaults), makes its mechanism
-    (``_mechanism``) and says how fitted attributes come from a release (``_read``).
+    A subclass declares the parameters that it adds (annotated, with defaults; the constructor that
+    scikit-learn wants is made from them), makes its mechanism (``_mechanism``) and says how fitted
+    attributes come from a release (``_read``).
 
     Parameters
     ----------
@@ -100,9 +105,51 @@ class PrivateEstimator(BaseEstimator, Generic[M]):  # type: ignore[misc]
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "__init__" not in cls.__dict__:  # who writes a constructor has it
-            made = constructor(cls, PrivateEstimator, cls._leading)
-            cls.__init__ = made  # type: ignore[method-assign]
+            cls.__init__ = cls._constructor()  # type: ignore[method-assign]
         cls.__doc__ = documentation(cls)
+
+    @classmethod
+    def _declared(cls) -> dict[str, Any]:
+        """The annotations of all parameters that the class and its bases declare."""
+        return {
+            name: text
+            for base in reversed(cls.__mro__)
+            if issubclass(base, PrivateEstimator)
+            for name, text in vars(base).get("__annotations__", {}).items()
+            if name in vars(base) and not name.startswith("_")
+        }
+
+    @classmethod
+    def _constructor(cls) -> Callable[..., None]:
+        """An ``__init__`` that takes all declared parameters; all but the leading by name."""
+        leading, declared = cls._leading, cls._declared()
+        first = [*leading, *(name for name in _FIRST if name in declared)]
+        order = [*first, *(name for name in declared if name not in (*first, *_LAST)), *_LAST]
+        by_place, by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+        own = inspect.Signature(
+            [
+                inspect.Parameter(
+                    name,
+                    by_place if name in leading else by_name,
+                    default=getattr(cls, name),
+                    annotation=declared[name],
+                )
+                for name in order
+            ]
+        )
+
+        def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807
+            try:
+                bound = own.bind(*given, **named)
+            except TypeError:
+                refuse_arguments(type(self).__name__, own, given, named)
+            bound.apply_defaults()
+            for name in order:
+                setattr(self, name, bound.arguments[name])
+
+        whole = [inspect.Parameter("self", by_place), *own.parameters.values()]
+        __init__.__signature__ = own.replace(parameters=whole)  # type: ignore[attr-defined]
+        return __init__
 
     # --- fitting ------------------------------------------------------------------------------
 
@@ -172,8 +219,7 @@ class PrivateEstimator(BaseEstimator, Generic[M]):  # type: ignore[misc]
         All that are declared, whichever of them a constructor of the user's own leaves open.
         """
         taken = inspect.signature(kind).parameters
-        names = declared_parameters(type(self), PrivateEstimator)
-        return {name: getattr(self, name) for name in names if name in taken}
+        return {name: getattr(self, name) for name in self._declared() if name in taken}
 
     def _public_bounds(self) -> Bounds:
         """The bounds as :mod:`~tightdp.estimators.inputs` reads them."""

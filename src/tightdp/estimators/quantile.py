@@ -7,13 +7,13 @@ from sklearn.base import RegressorMixin
 
 from tightdp.accepted import Number, TableLike
 from tightdp.errors import FloatArray
-from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.inputs import Problem
 from tightdp.estimators.private_estimator import (
     NO_TESTS,
     PRINTED,
     Lacking,
     PrivateEstimator,
+    parameter,
 )
 from tightdp.mechanisms.quantile_regression import KNormQuantileRegression
 from tightdp.release import Release

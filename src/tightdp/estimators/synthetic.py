@@ -21,10 +21,9 @@ from tightdp.errors import (
     fail,
     shown,
 )
-from tightdp.estimators.declared_parameters import parameter
 from tightdp.estimators.density import Density
 from tightdp.estimators.inputs import Problem
-from tightdp.estimators.private_estimator import PRINTED, Lacking, Untargeted
+from tightdp.estimators.private_estimator import PRINTED, Lacking, Untargeted, parameter
 from tightdp.mechanisms.counts import CellCounts
 from tightdp.mechanisms.kolmogorov import (
     MOST_WORK,

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.errors import WideIntegers
-from tightdp.exact.lattice_bodies import BoxBody, DiamondBody, PolytopeBody, RoundBody
-from tightdp.exact.lattice_body import LatticeBody, ProductBody, ceil_sqrt, roomy
+from tightdp.exact.lattice_bodies import DiamondBody, PolytopeBody, RoundBody
+from tightdp.exact.lattice_body import BoxBody, LatticeBody, ProductBody, ceil_sqrt, roomy
 from tightdp.exact.lattice_histograms import HistogramBody
 
 Blocks = Sequence[tuple[NDArray[np.intp], WideIntegers]]

@@ -10,6 +10,7 @@ T(u) of its completions, and to complete it uniformly.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -38,6 +39,37 @@ def square_room(size: WideIntegers, level: WideIntegers) -> WideIntegers:
     """How far from 0 the square of a column may be, given its size: K2 leaves so much."""
     over = np.maximum(size - level, 0)
     return np.asarray(2 * (level - over) * (level + over) // np.maximum(level, 1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposed:
+    """Sizes of first moments that were drawn, one row a level, and how they were drawn.
+
+    Attributes
+    ----------
+    size : integers, shape (rows, q)
+        The a of :class:`FirstMoments`.
+    level : integers, shape (rows, 1)
+    offset : int
+    width : integers, shape (rows, q)
+        The number of integers in a column's cell; 0 for those outside of S.
+    weight : integers, shape (rows, q)
+        That of the cell.
+    """
+
+    size: WideIntegers
+    level: WideIntegers
+    offset: int
+    width: WideIntegers
+    weight: Rows
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    def row(self, i: int) -> Proposed:
+        """One of them alone."""
+        at = slice(i, i + 1)
+        return Proposed(self.size[at], self.level[at], self.offset, self.width[at], self.weight[at])
 
 
 class FirstMoments:
@@ -127,7 +159,8 @@ class FirstMoments:
         drawn = rng.integers_below(np.where(far, 2 * width, 2 * level + 1))
         near = drawn - level
         size = np.where(far, level + first + drawn // 2, np.abs(near))
-        kept = self._coins(size, level, offset, np.where(far, width, 0), weight, rng)
+        made = Proposed(size, level, offset, np.where(far, width, 0), weight)
+        kept = self._coins(made, rng)
         u = np.where(far, size * (1 - drawn % 2 * 2), near)
         return u[kept], rows[kept]
 
@@ -145,48 +178,32 @@ class FirstMoments:
                 weight[:, columns][mask] = self._weights[feature, m][drawn]
         return far, cell, weight
 
-    def _coins(
-        self,
-        size: WideIntegers,
-        level: WideIntegers,
-        offset: int,
-        width: WideIntegers,
-        weight: Rows,
-        rng: RandomSource,
-    ) -> Rows:
-        """Which rows are kept, by step 3; ``width`` is 0 for those outside of S."""
-        words = rng.words(len(size))
-        chance = self._chances(size, level, offset, width, weight)
+    def _coins(self, made: Proposed, rng: RandomSource) -> Rows:
+        """Which rows are kept, by step 3."""
+        words = rng.words(len(made))
+        chance = self._chances(made)
         u = words.astype(np.float64) * 2.0**-64
-        known = (
-            chance > _LEAST
-        )  # else a product, or a part of it, may have left the range of doubles
+        # else a product, or a part of it, may have left the range of doubles
+        known = chance > _LEAST
         kept = known & (u + _SLACK < chance * (1 - _ERROR))
         for i in np.flatnonzero(~(kept | known & (u - _SLACK > chance * (1 + _ERROR)))):
-            row = (size[i : i + 1], level[i : i + 1], offset, width[i : i + 1], weight[i : i + 1])
-            kept[i] = self._settled(*row, words[i : i + 1], rng)
+            kept[i] = self._settled(made.row(int(i)), words[i : i + 1], rng)
         return np.flatnonzero(kept)
 
-    def _chances(
-        self,
-        size: WideIntegers,
-        level: WideIntegers,
-        offset: int,
-        width: WideIntegers,
-        weight: Rows,
-    ) -> FloatArray:
+    def _chances(self, made: Proposed) -> FloatArray:
         """The probabilities of step 3 in doubles; NaN where a double may not hold them."""
-        if len(size) and int(level.max()).bit_length() + offset.bit_length() > _FLOATS:
-            return np.full(len(size), np.nan)
+        level, offset = made.level, made.offset
+        if len(made) and int(level.max()).bit_length() + offset.bit_length() > _FLOATS:
+            return np.full(len(made), np.nan)
         unit = (4 * level + 1).astype(np.float64)
         with np.errstate(all="ignore"):
-            far = 4.0 * self.cells * width.astype(np.float64) / (weight * 2.0**-_PLACES)
+            far = 4.0 * self.cells * made.width.astype(np.float64) / (made.weight * 2.0**-_PLACES)
             near = 2.0 * (2 * level + 1).astype(np.float64)
-            above = np.prod(np.where(width > 0, far, near) / unit, axis=1)
+            above = np.prod(np.where(made.width > 0, far, near) / unit, axis=1)
             steps = 4 * (level + offset + 1 + np.arange(self.dim))
             ratios = [
                 unit / steps,
-                *(n.astype(np.float64) / unit for n in self._completions(size, level)),
+                *(n.astype(np.float64) / unit for n in self._completions(made.size, level)),
             ]
             below = [np.prod(some, axis=1) for some in ratios]  # of ratios that are at most 1
             out = math.prod(below, start=above)
@@ -201,22 +218,13 @@ class FirstMoments:
         products = product_room(size[:, j], size[:, k], level)
         return 2 * products + 1, 2 * square_room(size[:, : self.p], level) + 1
 
-    def _settled(
-        self,
-        size: WideIntegers,
-        level: WideIntegers,
-        offset: int,
-        width: WideIntegers,
-        weight: Rows,
-        word: Words,
-        rng: RandomSource,
-    ) -> bool:
+    def _settled(self, made: Proposed, word: Words, rng: RandomSource) -> bool:
         """The coin of one row, by the product of its integers."""
-        base = int(level[0, 0])
-        chance = Fraction(1, math.prod(4 * (base + offset + 1 + i) for i in range(self.dim)))
-        for count in self._completions(size.astype(object), level.astype(object)):
+        base = int(made.level[0, 0])
+        chance = Fraction(1, math.prod(4 * (base + made.offset + 1 + i) for i in range(self.dim)))
+        for count in self._completions(made.size.astype(object), made.level.astype(object)):
             chance *= math.prod(count[0].tolist())
-        for cell, own in zip(width[0].tolist(), weight[0].tolist(), strict=True):
+        for cell, own in zip(made.width[0].tolist(), made.weight[0].tolist(), strict=True):
             chance *= (
                 Fraction(4 * self.cells * cell << _PLACES, own) if cell else 2 * (2 * base + 1)
             )

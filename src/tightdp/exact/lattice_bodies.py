@@ -1,4 +1,4 @@
-"""Norm balls on the integer lattice: boxes, l1, l2 and sum balls, hulls of squares, polytopes."""
+"""Norm balls on the integer lattice: l1, l2, sum and count balls, polytopes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from tightdp.errors import (
 )
 from tightdp.exact.lattice_body import (
     MOST_SUMMED,
-    WORD,
     LatticeBody,
     Rows,
     TestedBody,
@@ -28,7 +27,6 @@ from tightdp.exact.lattice_body import (
     geometric_variance,
     largest,
     picks,
-    roomy,
     series,
     tail,
     uniform_of,
@@ -36,33 +34,6 @@ from tightdp.exact.lattice_body import (
 from tightdp.exact.uniform_points import simplex_points
 from tightdp.geometry.counting_balls import CountBall, ReplacedCountBall
 from tightdp.randomness import RandomSource
-
-
-class BoxBody(TestedBody):
-    """The box |z_i| <= a_i l with rational a_i = half_i / den: noise of the linf norm."""
-
-    def __init__(self, half_widths: Sequence[int], den: int = 1) -> None:
-        super().__init__(half_widths, den)
-        if int(self.half.min()) < 1:
-            fail("`half_widths` must be integers >= 1: a box must not be flat.")
-        self.safe_entry = (1 << 62) // self.den
-
-    @property
-    def share(self) -> float:
-        sides = 2 * self.half / self.den
-        return float(np.prod(sides / np.maximum(1, np.ceil(sides))))
-
-    def _level(self, z: WideIntegers) -> WideIntegers:
-        return largest(-(-np.abs(z) * self.den // self.half))
-
-    def uniform(self, reach: int) -> Uniform:
-        # |z_i| <= h_i = floor(a_i l); uniform on -h..h has the variance h (h + 1) / 3
-        level = roomy(np.arange(reach + 1), WORD // int(self.half.max()))[:, None]
-        half = (level * self.half // self.den).astype(np.float64)
-        return Uniform(np.log1p(2 * half).sum(axis=1), half * (half + 1) / 3)
-
-    def inside(self, z: WideIntegers, levels: WideIntegers) -> NDArray[np.bool_]:
-        return np.ones(len(z), dtype=bool)
 
 
 class DiamondBody(LatticeBody):
@@ -162,43 +133,6 @@ class RoundBody(TestedBody):
 
     def inside(self, z: WideIntegers, levels: WideIntegers) -> NDArray[np.bool_]:
         return np.asarray((z * z).sum(axis=1) <= levels * levels)
-
-
-class SquareBody(TestedBody):
-    """K2, the hull of the differences of (x, 2 x^2)."""
-
-    def __init__(self) -> None:
-        super().__init__([2, 2])
-        self.safe_level = 1 << 29
-
-    @property
-    def share(self) -> float:
-        return 5 / 6  # area 40/3 of 16
-
-    def _level(self, z: WideIntegers) -> WideIntegers:
-        side, height = np.abs(z).T
-        return curved_level(side, height)
-
-    def inside(self, z: WideIntegers, levels: WideIntegers) -> NDArray[np.bool_]:
-        side, height = np.abs(z).T
-        return under_curve(side, height, levels)
-
-
-def curved_level(side: WideIntegers, height: WideIntegers) -> WideIntegers:
-    """The level in K2 of points (+-side, +-height)."""
-    # gauge height/2 if height >= 2 side, else 2 side^2 / (4 side - height)
-    curved = height < 2 * side
-    bottom = np.where(curved, 4 * side - height, 2)
-    return -(-np.where(curved, 2 * side * side, height) // bottom)
-
-
-def under_curve(
-    side: WideIntegers, height: WideIntegers, levels: WideIntegers
-) -> NDArray[np.bool_]:
-    """Whether (side, height) lies in l K2, for side <= 2 l, height <= 2 l."""
-    # l height <= 2 l^2 - 2 (side - l)_+^2
-    over = np.maximum(side - levels, 0)
-    return np.asarray(levels * height <= 2 * levels * levels - 2 * over * over)
 
 
 class DiamondBound(LatticeBody):

@@ -244,6 +244,33 @@ class TestedBody(LatticeBody):
         return z[keep], rows[keep]
 
 
+class BoxBody(TestedBody):
+    """The box |z_i| <= a_i l with rational a_i = half_i / den: noise of the linf norm."""
+
+    def __init__(self, half_widths: Sequence[int], den: int = 1) -> None:
+        super().__init__(half_widths, den)
+        if int(self.half.min()) < 1:
+            fail("`half_widths` must be integers >= 1: a box must not be flat.")
+        self.safe_entry = (1 << 62) // self.den
+
+    @property
+    def share(self) -> float:
+        sides = 2 * self.half / self.den
+        return float(np.prod(sides / np.maximum(1, np.ceil(sides))))
+
+    def _level(self, z: WideIntegers) -> WideIntegers:
+        return largest(-(-np.abs(z) * self.den // self.half))
+
+    def uniform(self, reach: int) -> Uniform:
+        # |z_i| <= h_i = floor(a_i l); uniform on -h..h has the variance h (h + 1) / 3
+        level = roomy(np.arange(reach + 1), WORD // int(self.half.max()))[:, None]
+        half = (level * self.half // self.den).astype(np.float64)
+        return Uniform(np.log1p(2 * half).sum(axis=1), half * (half + 1) / 3)
+
+    def inside(self, z: WideIntegers, levels: WideIntegers) -> NDArray[np.bool_]:
+        return np.ones(len(z), dtype=bool)
+
+
 class ProductBody(LatticeBody):
     """A product of bodies: the level of a point is the largest level of its blocks."""
 

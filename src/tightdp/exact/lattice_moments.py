@@ -1,4 +1,4 @@
-r"""Bodies of moments on the lattice: those of regressions, and that of one record.
+r"""Bodies of moments on the lattice: of a column and its square, of regressions, of one record.
 
 A record that is added or removed contributes :math:`\psi(x) = (1, x_1, T(x_1), ..., x_p, T(x_p))`
 with x in [-1, 1]^p and :math:`T(x) = 2x^2 - 1`: a count, columns and their squares.
@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from tightdp.errors import FloatArray, WideIntegers, check_choice, check_count
 from tightdp.exact.first_moments import FirstMoments, product_room, square_room
-from tightdp.exact.lattice_bodies import curved_level, under_curve
 from tightdp.exact.lattice_body import LatticeBody, Rows, TestedBody, box_points
-from tightdp.geometry.moment_sampling import MomentLayout
+from tightdp.geometry.moment_bodies import MomentLayout
 from tightdp.randomness import RandomSource
 
 Draw = Callable[[WideIntegers, int], WideIntegers]
@@ -29,6 +28,43 @@ _MOST = {"cylinder": 80, "triples": 10, "triangle": 8}  # columns: with more too
 _NODES = 96  # of a quadrature of polynomials and their pieces, for stated errors only
 
 LATTICE_KINDS = ("cylinder", "triples", "triangle")
+
+
+class SquareBody(TestedBody):
+    """K2, the hull of the differences of (x, 2 x^2)."""
+
+    def __init__(self) -> None:
+        super().__init__([2, 2])
+        self.safe_level = 1 << 29
+
+    @property
+    def share(self) -> float:
+        return 5 / 6  # area 40/3 of 16
+
+    def _level(self, z: WideIntegers) -> WideIntegers:
+        side, height = np.abs(z).T
+        return curved_level(side, height)
+
+    def inside(self, z: WideIntegers, levels: WideIntegers) -> NDArray[np.bool_]:
+        side, height = np.abs(z).T
+        return under_curve(side, height, levels)
+
+
+def curved_level(side: WideIntegers, height: WideIntegers) -> WideIntegers:
+    """The level in K2 of points (+-side, +-height)."""
+    # gauge height/2 if height >= 2 side, else 2 side^2 / (4 side - height)
+    curved = height < 2 * side
+    bottom = np.where(curved, 4 * side - height, 2)
+    return -(-np.where(curved, 2 * side * side, height) // bottom)
+
+
+def under_curve(
+    side: WideIntegers, height: WideIntegers, levels: WideIntegers
+) -> NDArray[np.bool_]:
+    """Whether (side, height) lies in l K2, for side <= 2 l, height <= 2 l."""
+    # l height <= 2 l^2 - 2 (side - l)_+^2
+    over = np.maximum(side - levels, 0)
+    return np.asarray(levels * height <= 2 * levels * levels - 2 * over * over)
 
 
 class MomentLatticeBody(LatticeBody):

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.errors import FloatArray, WideIntegers
-from tightdp.exact.lattice_bodies import BoxBody
-from tightdp.exact.lattice_body import TestedBody
+from tightdp.exact.lattice_body import BoxBody, TestedBody
 from tightdp.exact.lattice_moments import RecordBody
 
 _NODES = 64  # of a quadrature of polynomials, for stated errors only

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tightdp.errors import WideIntegers
-from tightdp.exact.lattice_bodies import BoxBody, CountBody, DiamondBody, DiamondBound
-from tightdp.exact.lattice_body import LatticeBody, ProductBody, Rows, roomy
+from tightdp.exact.lattice_bodies import CountBody, DiamondBody, DiamondBound
+from tightdp.exact.lattice_body import BoxBody, LatticeBody, ProductBody, Rows, roomy
 from tightdp.geometry.poset_ball import PosetBall, ReplacedPosetBall
 from tightdp.randomness import RandomSource
 

@@ -1,7 +1,8 @@
 """Bodies of first and second moments: how far regression sums move when one record changes.
 
-``MomentBody`` holds every moment that a linear regression with p features needs; ``K2`` and ``K3``,
-the exact hulls for one parabola and one product, live in :mod:`~tightdp.geometry.moment_hulls`.
+``MomentBody`` holds every moment that a linear regression with p features needs, in the order of
+``MomentLayout``; ``K2`` and ``K3``, the exact hulls for one parabola and one product, live in
+:mod:`~tightdp.geometry.moment_hulls`.
 All of these bodies provably contain every sensitivity vector; a body without such a proof will
 never be added here.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,11 +28,11 @@ from tightdp.errors import (
 )
 from tightdp.geometry.linear_programs import LP_SLACK, maximize
 from tightdp.geometry.moment_hulls import K2, K3, parabola_gauge
-from tightdp.geometry.moment_sampling import FREE, CoupledSampler, MomentLayout, SplitSampler
+from tightdp.geometry.moment_sampling import FREE, CoupledSampler, Indices, SplitSampler
 from tightdp.geometry.norm_balls import MEASURING_SEED, NormBall, SecondMoment, Volume
 from tightdp.randomness import RandomSource, SeededSource
 
-__all__ = ["K2", "K3", "KINDS", "NUCLEAR_LIMIT", "MomentBody", "regression_moments"]
+__all__ = ["K2", "K3", "KINDS", "NUCLEAR_LIMIT", "MomentBody", "MomentLayout", "regression_moments"]
 
 KINDS = ("cylinder", "triples", "triangle", "nuclear")
 
@@ -40,6 +42,59 @@ NUCLEAR_LIMIT = 10
 
 _STAGE_SHARE = 0.25
 _BLOCK = 1 << 22
+
+
+class MomentLayout:
+    """Where each moment of ``z = (1, x_1..x_p, y)`` sits among the coordinates.
+
+    Node 0 is the constant, nodes 1..p the features, node p+1 the target. ``pair[i, j]`` is the
+    coordinate of ``z_i z_j`` (-1 on the diagonal), ``square[j]`` that of ``2 x_{j+1}^2``.
+    """
+
+    def __init__(self, p: int) -> None:
+        self.p, self.nodes, self.dim = p, p + 2, (p * p + 5 * p + 2) // 2
+        features = range(1, p + 1)
+        y = p + 1
+        self.edges: list[tuple[int, int]] = [(0, j) for j in features]
+        self.edges += [*combinations(features, 2), (0, y), *((j, y) for j in features)]
+        places = [*range(p), *range(2 * p, self.dim)]
+        self.square: Indices = np.arange(p, 2 * p)
+        self.pair: Indices = np.full((self.nodes, self.nodes), -1)
+        for (i, j), place in zip(self.edges, places, strict=True):
+            self.pair[i, j] = self.pair[j, i] = place
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the coordinates, such as ``x1``, ``2*x1^2``, ``x1*x2``, ``y``, ``x1*y``."""
+        label = ["1", *(f"x{j}" for j in range(1, self.p + 1)), "y"]
+        out = [f"2*x{j - self.p + 1}^2" for j in range(self.dim)]
+        for i, j in self.edges:
+            out[self.pair[i, j]] = label[j] if i == 0 else f"{label[i]}*{label[j]}"
+        return tuple(out)
+
+    def triangles(self, *, through_constant: bool) -> Indices:
+        """Coordinates of the three sides of every triangle of nodes (or of those through 0)."""
+        trios = np.array(list(combinations(range(self.nodes), 3)))
+        if through_constant:
+            trios = trios[trios[:, 0] == 0]
+        i, j, k = trios.T
+        return np.stack([self.pair[i, j], self.pair[i, k], self.pair[j, k]], axis=1)
+
+    def stars(self, *, through_constant: bool) -> Indices:
+        """For every feature the coordinates of its products (or of the one with node 0 only)."""
+        rows = self.pair[1:-1]
+        return rows[:, :1] if through_constant else rows[rows >= 0].reshape(self.p, -1)
+
+    def matchings(self) -> list[tuple[Indices, Indices]]:
+        """All pairs of nodes in rounds of disjoint pairs (round robin), smaller node first."""
+        count = self.nodes + self.nodes % 2
+        rounds = []
+        for turn in range(count - 1):
+            ring = [0, *(1 + (turn + i) % (count - 1) for i in range(count - 1))]
+            pairs = [sorted((ring[i], ring[-1 - i])) for i in range(count // 2)]
+            i, j = np.array([pair for pair in pairs if pair[1] < self.nodes]).T
+            rounds.append((i, j))
+        return rounds
 
 
 class MomentBody(NormBall):
@@ -240,8 +295,8 @@ class MomentBody(NormBall):
     @cached_property
     def _sampler(self) -> SplitSampler | CoupledSampler:
         if self.kind == "cylinder":
-            return SplitSampler(self.p)
-        return CoupledSampler(self.p, 1.0, FREE if self.kind == "triples" else 1.0)
+            return SplitSampler(self.moments)
+        return CoupledSampler(self.moments, 1.0, FREE if self.kind == "triples" else 1.0)
 
     def _sample(self, size: int, rng: RandomSource) -> FloatArray:
         if self.kind != "nuclear":
@@ -269,7 +324,7 @@ class MomentBody(NormBall):
             return Volume(math.log(936 / 5 if self.kind in ("cylinder", "triples") else 2464 / 15))
         rng = SeededSource(MEASURING_SEED)
         if self.kind == "cylinder":
-            split, q = SplitSampler(self.p), self.p + 1
+            split, q = SplitSampler(self.moments), self.p + 1
             share, error = split.acceptance(200_000, rng)
             log_value = q * math.log(2) + (self.dim - q) * math.log(4) + split.log_envelope
             return Volume(log_value + math.log(share), error / share)
@@ -292,14 +347,14 @@ class MomentBody(NormBall):
         The levels r come from draws of their own, so each share is an unbiased estimate.
         """
         volume, slack = MomentBody(self.p, "cylinder").volume_info, FREE
-        sampler: SplitSampler | CoupledSampler = SplitSampler(self.p)
+        sampler: SplitSampler | CoupledSampler = SplitSampler(self.moments)
         while slack > 1.0:
             pilot = self._gauge(sampler.sample(400, rng))
             slack = max(1.0, float(np.quantile(pilot, _STAGE_SHARE)))
             # draws of the cylinder body are cheap: take more
             draws = self._draws * (10 if isinstance(sampler, SplitSampler) else 1)
             volume = _stage(volume, self._gauge(sampler.sample(draws, rng)) <= slack)
-            sampler = CoupledSampler(self.p, slack, FREE if self.kind == "triples" else slack)
+            sampler = CoupledSampler(self.moments, slack, FREE if self.kind == "triples" else slack)
         return volume
 
     def _second_moment(self) -> SecondMoment:

@@ -3,7 +3,8 @@
 Two samplers, both exact in real arithmetic and vectorised over draws: :class:`SplitSampler` for the
 cylinder body at any number of features, :class:`CoupledSampler` (coupling from the past) for the
 tighter bodies. Both work on absolute values, since the bodies are invariant under sign flips, and
-hand back a :class:`MomentLayout` layout's rows. Neither looks at data, so run times reveal nothing.
+hand back rows in the layout of a :class:`~tightdp.geometry.moment_bodies.MomentLayout`. Neither
+looks at data, so run times reveal nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,9 @@ from numpy.typing import NDArray
 from tightdp.errors import FloatArray, InfeasibleSamplingError, fail
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.randomness import RandomSource, SeededSource
+
+if TYPE_CHECKING:
+    from tightdp.geometry.moment_bodies import MomentLayout
 
 Indices = NDArray[np.int64]
 
@@ -43,59 +48,6 @@ def linear_room(s: FloatArray) -> FloatArray:
     return 1.0 + np.sqrt(np.maximum(1.0 - 0.5 * s, 0.0))
 
 
-class MomentLayout:
-    """Where each moment of ``z = (1, x_1..x_p, y)`` sits among the coordinates.
-
-    Node 0 is the constant, nodes 1..p the features, node p+1 the target. ``pair[i, j]`` is the
-    coordinate of ``z_i z_j`` (-1 on the diagonal), ``square[j]`` that of ``2 x_{j+1}^2``.
-    """
-
-    def __init__(self, p: int) -> None:
-        self.p, self.nodes, self.dim = p, p + 2, (p * p + 5 * p + 2) // 2
-        features = range(1, p + 1)
-        y = p + 1
-        self.edges: list[tuple[int, int]] = [(0, j) for j in features]
-        self.edges += [*combinations(features, 2), (0, y), *((j, y) for j in features)]
-        places = [*range(p), *range(2 * p, self.dim)]
-        self.square: Indices = np.arange(p, 2 * p)
-        self.pair: Indices = np.full((self.nodes, self.nodes), -1)
-        for (i, j), place in zip(self.edges, places, strict=True):
-            self.pair[i, j] = self.pair[j, i] = place
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Names of the coordinates, such as ``x1``, ``2*x1^2``, ``x1*x2``, ``y``, ``x1*y``."""
-        label = ["1", *(f"x{j}" for j in range(1, self.p + 1)), "y"]
-        out = [f"2*x{j - self.p + 1}^2" for j in range(self.dim)]
-        for i, j in self.edges:
-            out[self.pair[i, j]] = label[j] if i == 0 else f"{label[i]}*{label[j]}"
-        return tuple(out)
-
-    def triangles(self, *, through_constant: bool) -> Indices:
-        """Coordinates of the three sides of every triangle of nodes (or of those through 0)."""
-        trios = np.array(list(combinations(range(self.nodes), 3)))
-        if through_constant:
-            trios = trios[trios[:, 0] == 0]
-        i, j, k = trios.T
-        return np.stack([self.pair[i, j], self.pair[i, k], self.pair[j, k]], axis=1)
-
-    def stars(self, *, through_constant: bool) -> Indices:
-        """For every feature the coordinates of its products (or of the one with node 0 only)."""
-        rows = self.pair[1:-1]
-        return rows[:, :1] if through_constant else rows[rows >= 0].reshape(self.p, -1)
-
-    def matchings(self) -> list[tuple[Indices, Indices]]:
-        """All pairs of nodes in rounds of disjoint pairs (round robin), smaller node first."""
-        count = self.nodes + self.nodes % 2
-        rounds = []
-        for turn in range(count - 1):
-            ring = [0, *(1 + (turn + i) % (count - 1) for i in range(count - 1))]
-            pairs = [sorted((ring[i], ring[-1 - i])) for i in range(count // 2)]
-            i, j = np.array([pair for pair in pairs if pair[1] < self.nodes]).T
-            rounds.append((i, j))
-        return rounds
-
-
 class SplitSampler:
     r"""Exact draws from the cylinder body by splitting the first moments at 1.
 
@@ -115,8 +67,8 @@ class SplitSampler:
     below a step function through its left values: propose from that, accept with the ratio.
     """
 
-    def __init__(self, p: int) -> None:
-        self.moments = MomentLayout(p)
+    def __init__(self, moments: MomentLayout) -> None:
+        self.moments, p = moments, moments.p
         self.q = p + 1
         m = np.arange(self.q + 1)
         t = np.arange(_CELLS) / _CELLS
@@ -256,8 +208,10 @@ class CoupledSampler:
     yields a fixed number of draws, so that quick draws are not preferred.
     """
 
-    def __init__(self, p: int, triangle_slack: float = 1.0, parabola_slack: float = 1.0) -> None:
-        self.moments = MomentLayout(p)
+    def __init__(
+        self, moments: MomentLayout, triangle_slack: float = 1.0, parabola_slack: float = 1.0
+    ) -> None:
+        self.moments = moments
         self.triangle_slack, self.parabola_slack = triangle_slack, parabola_slack
         self._rounds = [
             (i, j, np.where(i == 0, 4.0, 4.0 * triangle_slack)[:, None, None])

@@ -21,9 +21,8 @@ import numpy as np
 from tightdp.errors import DegenerateBodyError, FloatArray, check_choice, fail
 from tightdp.geometry.combine import Product
 from tightdp.geometry.counting_balls import HistogramBall
-from tightdp.geometry.moment_bodies import KINDS, MomentBody, regression_moments
+from tightdp.geometry.moment_bodies import KINDS, MomentBody, MomentLayout, regression_moments
 from tightdp.geometry.moment_hulls import K2, farthest_on_arcs
-from tightdp.geometry.moment_sampling import MomentLayout
 from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.geometry.norm_balls import LpBall, NormBall, lp_norm
 from tightdp.geometry.polytopes import QHULL_DIM, Polytope
@@ -121,6 +120,13 @@ class BoxImage(RowImage):
         # conv(Q u -Q) of a box Q with centre m and half-widths h is the box h plus the segment +-m
         centre, half = (self.low + self.high) / 2, (self.high - self.low) / 2
         return Hull(Zonotope(np.vstack([np.diag(half), centre])), True, "a box and its mirror")
+
+    def lp_sensitivity(self, p: float) -> tuple[float, bool]:
+        return float(lp_norm((self.high - self.low)[None, :], p)[0]), True
+
+    def lp_norm_of_row(self, p: float) -> tuple[float, bool]:
+        farthest = np.maximum(np.abs(self.low), np.abs(self.high))
+        return float(lp_norm(farthest[None, :], p)[0]), True
 
 
 class OneHotImage(RowImage):

@@ -2,6 +2,7 @@
 
 from tightdp.ledger.amounts import Budget
 from tightdp.ledger.book import Ledger
-from tightdp.ledger.charges import Charge, Head, Receipt
+from tightdp.ledger.charges import Charge, Receipt
+from tightdp.ledger.entries import Head
 
 __all__ = ["Budget", "Charge", "Head", "Ledger", "Receipt"]

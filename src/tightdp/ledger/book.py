@@ -30,7 +30,7 @@ from tightdp.ledger.amounts import (
     nothing,
     unrounded,
 )
-from tightdp.ledger.charges import Charge, Head, Receipt
+from tightdp.ledger.charges import Charge, LedgerReleases, Receipt
 from tightdp.ledger.composition import (
     Partition,
     advance,
@@ -40,16 +40,16 @@ from tightdp.ledger.composition import (
     refuse,
     refuse_slack,
 )
-from tightdp.ledger.entries import Asked, Entry, Terms, check_key, check_text, now
-from tightdp.ledger.outcomes import LedgerReleases
+from tightdp.ledger.entries import Asked, Entry, Head, Terms, check_key, check_text, now
 from tightdp.ledger.store import Store, Transaction
+from tightdp.ledger.views import LedgerView
 from tightdp.parameters import tells_arguments
 from tightdp.privacy import Guarantee, Neighbors
 from tightdp.randomness import SecureSource
 
 
 @tells_arguments
-class Ledger(LedgerReleases):
+class Ledger(LedgerReleases, LedgerView):
     """A privacy budget with a memory, in a file shared by many processes or in memory.
 
     Amounts are exact rationals. A float means its shortest decimal: ten spends of ``0.1`` are 1.

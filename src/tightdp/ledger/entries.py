@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from tightdp.accepted import Number
 from tightdp.accounting.caps import UNITS, Cap
@@ -33,7 +33,6 @@ from tightdp.ledger.amounts import (
     shown,
     to_text,
 )
-from tightdp.ledger.charges import Head
 from tightdp.privacy import NOT_PRIVATE, Neighbors
 
 APPLICATION = 0x74646C31  # "tdl1"
@@ -103,6 +102,20 @@ def statements(unit: str = "epsilon") -> list[str]:
             found.append(part.strip().rstrip(";"))
             part = ""
     return found
+
+
+class Head(NamedTuple):
+    """The last entry of a ledger: its number and its hash, which covers everything before it.
+
+    Examples
+    --------
+    >>> from tightdp.ledger import Ledger
+    >>> Ledger(epsilon=1).head.counter
+    1
+    """
+
+    counter: int
+    hash: str
 
 
 @dataclass(frozen=True, slots=True)

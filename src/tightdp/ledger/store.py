@@ -20,12 +20,12 @@ from tightdp.accounting.caps import UNITS
 from tightdp.errors import LedgerError, fail
 from tightdp.ledger import files
 from tightdp.ledger.amounts import Budget, from_text, nothing, to_text
-from tightdp.ledger.charges import Head
 from tightdp.ledger.entries import (
     APPLICATION,
     FIELDS,
     NO_HASH,
     Entry,
+    Head,
     canonical,
     columns,
     statements,

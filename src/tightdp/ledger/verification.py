@@ -9,9 +9,8 @@ from typing import Any
 
 from tightdp.errors import LedgerError, TightdpError, fail
 from tightdp.ledger.amounts import Budget, from_text, nothing
-from tightdp.ledger.charges import Head
 from tightdp.ledger.composition import Partition, advance
-from tightdp.ledger.entries import NO_HASH, Entry, Terms, asked_cost, statements
+from tightdp.ledger.entries import NO_HASH, Entry, Head, Terms, asked_cost, statements
 from tightdp.ledger.store import Transaction
 from tightdp.privacy import Neighbors
 

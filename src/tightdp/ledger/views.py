@@ -23,8 +23,8 @@ from tightdp.errors import (
 )
 from tightdp.ledger import charges
 from tightdp.ledger.amounts import SYMBOLS, Budget, Remaining, from_text, shown
-from tightdp.ledger.charges import Head, Receipt
-from tightdp.ledger.entries import Terms
+from tightdp.ledger.charges import Receipt
+from tightdp.ledger.entries import Head, Terms
 from tightdp.ledger.store import Store, Transaction
 from tightdp.ledger.tight_epsilon import tight_epsilon
 from tightdp.ledger.verification import verify

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from tightdp.convex.margin_losses import MarginLoss, margins
 from tightdp.data.blocks import one_blas_thread
 from tightdp.errors import FloatArray, UndecidedError, check_choice, fail
-from tightdp.exact.lattice_bodies import BoxBody
-from tightdp.geometry import orders
+from tightdp.exact.lattice_body import BoxBody
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.inference.cholesky_factors import cholesky_factors
 from tightdp.inference.coefficient_intervals import (
@@ -23,7 +22,7 @@ from tightdp.inference.coefficient_intervals import (
     quantile_intervals,
     simultaneous_intervals,
 )
-from tightdp.noise.knorm import KNormNoise
+from tightdp.noise import knorm
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.randomness import RandomSource, source
 from tightdp.release import Release
@@ -149,7 +148,7 @@ class NoisyInformation:
         unit = 1.0 / (self.factor * self.resolution)
         # of a cube of side 2 the second moment is 1/3; a matrix for thousands of entries is large
         variance = (many + 1) * (many + 2) / (3 * rate**2) * unit**2
-        radius = orders.concentration_radius(LpBall(many, np.inf), rate, confidence)
+        radius = knorm.concentration_radius(LpBall(many, np.inf), rate, confidence)
         return variance, radius * unit
 
 
@@ -212,7 +211,7 @@ class Cloud:
         assert info is not None
         seen = release.value[len(mechanism.names) :]
         # of rate 1, and scaled here: steps of a fine grid are too small for a budget of its own
-        cube, unit = KNormNoise(LpBall(len(seen), np.inf), 1.0), float(info.noise.rate)
+        cube, unit = knorm.KNormNoise(LpBall(len(seen), np.inf), 1.0), float(info.noise.rate)
 
         def information(count: int) -> FloatArray:
             noise = cube.sample(count, rng=bits) / (unit * info.factor * info.resolution)
@@ -289,8 +288,8 @@ def _moves(
     """Bounds on the true parameters, and the part of the noise, for draws of the information."""
     theta, linear = _scaled(mechanism, release), mechanism.rows.design.linear
     count = len(information)
-    noise = KNormNoise(mechanism.ball, mechanism.calibration.rate).sample(count, rng=bits)
-    last = KNormNoise(LpBall(len(theta), np.inf), 1.0).sample(count, rng=bits)
+    noise = knorm.KNormNoise(mechanism.ball, mechanism.calibration.rate).sample(count, rng=bits)
+    last = knorm.KNormNoise(LpBall(len(theta), np.inf), 1.0).sample(count, rng=bits)
     last = last @ linear.T / (float(mechanism.output.rate) * mechanism.resolution)
     score = room * mechanism.loss.spread * bits.normal((count, len(theta)))
     _, back, positive = cholesky_factors(information)

@@ -39,15 +39,15 @@ from tightdp.errors import (
     check_within,
     fail,
 )
-from tightdp.exact.lattice_bodies import BoxBody
+from tightdp.exact.lattice_body import BoxBody
 from tightdp.geometry.containment import largest_gauge
 from tightdp.geometry.norm_balls import LpBall, NormBall
-from tightdp.geometry.ranking import LP_NAMES
 from tightdp.mechanisms.logistic_intervals import Cloud, NoisyInformation
 from tightdp.mechanisms.mechanism import Mechanism, short_label
 from tightdp.mechanisms.objective_model import PublicModel
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_body
+from tightdp.noise.ranking import LP_NAMES
 from tightdp.preview import (
     EVEN_ROWS,
     MODERATE_EFFECTS,

@@ -11,8 +11,8 @@ import numpy as np
 
 from tightdp.convex.ridge_pull import restore, ridge_left
 from tightdp.errors import FloatArray
-from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import LpBall
+from tightdp.noise import knorm
 from tightdp.randomness import source
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class PublicModel:
 
     def _variance(self) -> float:
         """Of an entry of the noise."""
-        noise = orders.covariance(self.mechanism.ball, self.mechanism.calibration.rate).value
+        noise = knorm.covariance(self.mechanism.ball, self.mechanism.calibration.rate).value
         return float(np.diag(noise).mean())
 
     def _kept(self) -> FloatArray:
@@ -95,16 +95,16 @@ class PublicModel:
         last, order = mechanism.linear, mechanism.order
         move = np.zeros((width, width))
         move[:, order] = last @ np.linalg.inv(stiffness)  # of the entries of the noise
-        noise = orders.covariance(mechanism.ball, mechanism.calibration.rate).value
+        noise = knorm.covariance(mechanism.ball, mechanism.calibration.rate).value
         box, rate = LpBall(width, np.inf), float(mechanism.output.rate)
-        extra = orders.covariance(box, rate).value
+        extra = knorm.covariance(box, rate).value
         covariance = move @ noise @ move.T + last @ extra @ last.T / mechanism.resolution**2
         pulls = np.minimum(kept, 0.0 if pulled_back else mechanism.unasked_ridge)
         pull = np.sqrt(move[:, order] ** 2 @ (pulls * self.effect) ** 2)
         miss = 1 - confidence  # next to all of it for the noise that shrinks with the rows
-        radius = orders.concentration_radius(
+        radius = knorm.concentration_radius(
             mechanism.ball, mechanism.calibration.rate, 1 - 0.999 * miss
         )
         half = radius * np.asarray(mechanism.ball.support(move)) + pull
-        far = orders.concentration_radius(box, rate, 1 - miss / 1000) / mechanism.resolution
+        far = knorm.concentration_radius(box, rate, 1 - miss / 1000) / mechanism.resolution
         return np.diag(covariance) + pull**2, half + far * np.asarray(box.support(last))

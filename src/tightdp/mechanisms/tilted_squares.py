@@ -16,7 +16,6 @@ from tightdp.data.line_errors import LineErrors
 from tightdp.data.one_pass import KeptRows
 from tightdp.data.statistics import distinct
 from tightdp.errors import FloatArray, amount_within
-from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import LpBall
 from tightdp.inference.tilted_moments import TiltedLook
 from tightdp.mechanisms.objective import Draws
@@ -24,7 +23,7 @@ from tightdp.mechanisms.objective_model import PublicModel
 from tightdp.mechanisms.repeated_looks import RepeatedLooks, check_rows, check_shared
 from tightdp.mechanisms.robust_regression import HuberPerturbation
 from tightdp.mechanisms.split_mechanism import SplitMechanism
-from tightdp.noise.knorm import KNormNoise
+from tightdp.noise import knorm
 from tightdp.privacy import Numerics, check_epsilon
 from tightdp.randomness import RandomLike, RandomSource, source
 from tightdp.release import Release
@@ -184,7 +183,7 @@ class TiltedSquares(RepeatedLooks):
 
     def _tilts(self) -> float:
         """The mean variance of the entries of the tilt."""
-        return float(orders.variances(self.tilt.ball, self.tilt.calibration.rate).mean())
+        return float(knorm.variances(self.tilt.ball, self.tilt.calibration.rate).mean())
 
     def line(self, theta: FloatArray) -> list[int]:
         """A line on the grid [P3]."""
@@ -217,16 +216,16 @@ class TiltedSquares(RepeatedLooks):
     def _solved(self) -> float:
         """How far the noise that hides the solver's error moves any residual, all but surely."""
         width, rate = self.statistic.outcome, float(self.tilt.output.rate)
-        radius = orders.concentration_radius(LpBall(width, np.inf), rate, _SURE)
+        radius = knorm.concentration_radius(LpBall(width, np.inf), rate, _SURE)
         return width * radius / self.tilt.resolution
 
     def simulate(self, look: TiltedLook, size: int, rng: RandomLike) -> FloatArray:
         """Noise of the law of all but the features' moments, as :meth:`TiltedLook.noise` has it."""
         tilt, rows, bits = self.tilt, self.schema.rows, source(rng)
         width = self.statistic.outcome
-        pushed = KNormNoise(tilt.ball, tilt.calibration.rate).sample(size, rng=bits)
+        pushed = knorm.KNormNoise(tilt.ball, tilt.calibration.rate).sample(size, rng=bits)
         # of rate 1, and scaled here: steps of a fine grid are too small for a budget of its own
-        last = KNormNoise(LpBall(width, np.inf), 1.0).sample(size, rng=bits)
+        last = knorm.KNormNoise(LpBall(width, np.inf), 1.0).sample(size, rng=bits)
         last = last / (float(tilt.output.rate) * tilt.resolution)
         products = last @ look.features + look.ridge * last - pushed / rows
         return np.hstack([products, self.second.simulate(size, rng=bits) * self.scale(look.line)])

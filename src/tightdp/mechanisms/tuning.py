@@ -18,7 +18,7 @@ from tightdp.errors import (
     check_within,
     fail,
 )
-from tightdp.exact.lattice_bodies import BoxBody
+from tightdp.exact.lattice_body import BoxBody
 from tightdp.exact.rejection import until_accepted
 from tightdp.mechanisms.mechanism import Mechanism
 from tightdp.mechanisms.objective import Draws, ObjectivePerturbation

@@ -45,8 +45,8 @@ from tightdp.exact.discrete_draws import (
     geometrics,
     rate,
 )
-from tightdp.exact.lattice_bodies import BoxBody, DiamondBody, DiamondBound, RoundBody
-from tightdp.exact.lattice_body import LatticeBody, Rows, ceil_sqrt, roomy
+from tightdp.exact.lattice_bodies import DiamondBody, DiamondBound, RoundBody
+from tightdp.exact.lattice_body import BoxBody, LatticeBody, Rows, ceil_sqrt, roomy
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.exact.level_tables import LevelTable
 from tightdp.exact.long_vectors import box_draws, histogram_draws

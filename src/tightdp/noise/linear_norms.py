@@ -21,7 +21,7 @@ import numpy as np
 from tightdp.errors import FloatArray, WideIntegers
 from tightdp.exact.box_sampling import BoxLevels, BoxSampler, Point
 from tightdp.exact.integer_matrices import CubeRounder, Matrix, Vector, adjugate
-from tightdp.exact.lattice_bodies import BoxBody
+from tightdp.exact.lattice_body import BoxBody
 from tightdp.exact.linear_shells import (
     MOST_PROPOSALS,
     CoefficientLattice,

@@ -18,18 +18,16 @@ from tightdp.errors import (
     fail,
 )
 from tightdp.exact.lattice_bodies import (
-    BoxBody,
     CountBody,
     DiamondBody,
     PolytopeBody,
     ReplacedCountBody,
     RoundBody,
-    SquareBody,
     SumBody,
 )
-from tightdp.exact.lattice_body import LatticeBody, ProductBody
+from tightdp.exact.lattice_body import BoxBody, LatticeBody, ProductBody
 from tightdp.exact.lattice_histograms import HistogramBody
-from tightdp.exact.lattice_moments import LATTICE_KINDS, MomentLatticeBody
+from tightdp.exact.lattice_moments import LATTICE_KINDS, MomentLatticeBody, SquareBody
 from tightdp.exact.lattice_posets import PosetBody
 from tightdp.geometry.combine import Product, Scaled
 from tightdp.geometry.containment import largest_gauge

@@ -7,7 +7,7 @@ at but not written.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -36,7 +36,7 @@ from tightdp.errors import (
 from tightdp.ledger.amounts import Budget, check_any_cap, check_cap
 from tightdp.ledger.entries import check_key
 from tightdp.mechanisms.table_noise_choice import SAID_AT
-from tightdp.named_arguments import check_keys
+from tightdp.named_arguments import Elsewhere, unknown_key
 from tightdp.options import amount
 from tightdp.paths import check_file, check_path
 from tightdp.plans.joint import join
@@ -90,6 +90,20 @@ class PlanText:
         self.noted.append((place, message))
         self.problems.append(kind(f"{self.text.where(*place)}: {message}"))
 
+    def check_keys(
+        self,
+        place: Place,
+        section: Mapping[str, Any],
+        allowed: Sequence[str],
+        where: str,
+        elsewhere: Elsewhere | None = None,
+    ) -> None:
+        """Complain of keys that a section may not have."""
+        for key in section:
+            if key not in allowed:
+                said = unknown_key(key, allowed, where, elsewhere=elsewhere)
+                self.complain((*place, key), said)
+
     def attempt(
         self, place: tuple[str | int, ...], step: Callable[P, T], *given: P.args, **named: P.kwargs
     ) -> T | None:
@@ -131,8 +145,7 @@ def check(text: Text) -> PlanText:
     """Check the text of a plan, which need not be a file yet."""
     found = PlanText(text)
     record = found.text.record
-    for key, message in check_keys(list(record), _TOP, "a plan"):
-        found.complain((key,), message)
+    found.check_keys((), record, _TOP, "a plan")
     title = record.get("title", visible(Path(text.name).stem))
     found.title = title if isinstance(title, str) else ""
     if not isinstance(title, str) or not title.isprintable():
@@ -155,8 +168,7 @@ def _section(found: PlanText, name: str, allowed: tuple[str, ...]) -> Mapping[st
     if not isinstance(section, Mapping):
         found.complain((name,), f"`{name}` must be a section [{name}].")
         return {}
-    for key, message in check_keys(list(section), allowed, f"[{name}]"):
-        found.complain((name, key), message)
+    found.check_keys((name,), section, allowed, f"[{name}]")
     return section
 
 
@@ -190,8 +202,7 @@ def read_schema(path: str | Path) -> tuple[Schema | None, list[TightdpError]]:
 
 def _schema_of(text: Text) -> tuple[Schema | None, list[TightdpError]]:
     inner = PlanText(Text(text.name, {"schema": text.record}, _below("schema", text)))
-    for key, message in check_keys(list(text.record), _SCHEMA[1:], "a schema"):
-        inner.complain(("schema", key), message)
+    inner.check_keys(("schema",), text.record, _SCHEMA[1:], "a schema")
     schema = _columns_one_by_one(inner, text.record)
     return (None if inner.problems else schema), inner.problems
 
@@ -347,8 +358,7 @@ def _read_kind(found: PlanText, i: int, release: object) -> Kind | None:
     kind = KINDS[name]
     allowed = (*_COMMON, *kind.options)
     where = f"a release of kind {name!r}"
-    for key, message in check_keys(list(release), allowed, where, elsewhere=kinds_with):
-        found.complain((*place, key), message)
+    found.check_keys(place, release, allowed, where, kinds_with)
     for key, option in kind.options.items():
         if option.required and key not in release:
             found.complain(place, f"kind {name!r} needs `{key}`: {option.about}.")

@@ -26,7 +26,7 @@ from tightdp.errors import (
 )
 from tightdp.ledger import Ledger, Receipt
 from tightdp.mechanisms.mechanism import Mechanism, Started
-from tightdp.named_arguments import check_keys
+from tightdp.named_arguments import unknown_key
 from tightdp.preview import Preview
 from tightdp.privacy import Guarantee, check_epsilon, text_up
 from tightdp.randomness import RandomLike
@@ -242,9 +242,10 @@ def request(kind: str, schema: Schema, *, epsilon: Number, **options: object) ->
     'age[0, 25)'
     """
     found = KINDS[check_choice("kind", kind, KINDS)]
-    names = list(found.options)
-    for _, message in check_keys(list(options), names, f"kind {kind!r}", elsewhere=kinds_with):
-        fail(message)
+    for name in options:
+        if name not in found.options:
+            names = list(found.options)
+            fail(unknown_key(name, names, f"kind {kind!r}", elsewhere=kinds_with))
     for name, option in found.options.items():
         if option.required and name not in options:
             fail(f"kind {kind!r} needs `{name}`: {option.about}.")

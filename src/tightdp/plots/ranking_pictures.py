@@ -10,8 +10,8 @@ import numpy as np
 
 from tightdp.errors import check_choice, check_filled
 from tightdp.geometry.norm_balls import LpBall, NormBall
-from tightdp.geometry.ranking import CRITERIA, NormRanking, RankedNorm
 from tightdp.noise.knorm import KNormNoise
+from tightdp.noise.ranking import CRITERIA, NormRanking, RankedNorm
 from tightdp.plots.canvas import (
     ACCENT,
     COOL,

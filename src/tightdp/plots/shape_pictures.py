@@ -22,10 +22,10 @@ from tightdp.errors import (
     require,
 )
 from tightdp.geometry.norm_balls import LpBall, NormBall
-from tightdp.geometry.ranking import LP_NAMES
 from tightdp.geometry.row_images import FiniteImage, OneHotImage, SquareImage
 from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
 from tightdp.noise.knorm import KNormNoise
+from tightdp.noise.ranking import LP_NAMES
 from tightdp.plots.canvas import (
     INK,
     SPACE,

@@ -23,14 +23,14 @@ from tightdp.errors import (
 from tightdp.exact.farthest import farthest_level
 from tightdp.exact.lattice_bodies import DiamondBound
 from tightdp.exact.lattice_body import roomy
-from tightdp.geometry import orders
 from tightdp.geometry.moment_bodies import MomentBody
 from tightdp.geometry.moment_true_hull import MomentHull
 from tightdp.geometry.norm_balls import LpBall, NormBall
-from tightdp.geometry.ranking import LP_NAMES
 from tightdp.geometry.sensitivity import certify_contains
+from tightdp.noise import knorm
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import default_resolution, lattice_body, lattice_noise
+from tightdp.noise.ranking import LP_NAMES
 from tightdp.privacy import check_epsilon
 from tightdp.shaping.reach import (
     PUBLIC_SEED,
@@ -120,7 +120,7 @@ class BallNoise:
         drawn = self.draws.covariance()
         if drawn is not None:
             return drawn / float(self.resolution) ** 2
-        law = orders.covariance(self._scaled(), float(self.epsilon)).value
+        law = knorm.covariance(self._scaled(), float(self.epsilon)).value
         steps = np.sqrt(np.diag(law)) * self.resolution
         if steps[steps > 0].min() > _FINE or self.draws.rate > _SILENT:
             return law
@@ -267,4 +267,4 @@ def farthest_at_most(
 
 
 def _mean_variance(ball: NormBall) -> float:
-    return float(np.trace(orders.covariance(ball, 1.0).value))
+    return float(np.trace(knorm.covariance(ball, 1.0).value))

@@ -17,8 +17,8 @@ from tightdp.data.table_counts import Measured, TableCounts
 from tightdp.errors import FloatArray, InfeasibleSamplingError, ParameterError, fail
 from tightdp.exact.discrete_draws import discrete_gaussians
 from tightdp.exact.farthest import farthest_level
-from tightdp.exact.lattice_bodies import BoxBody, DiamondBody
-from tightdp.exact.lattice_body import LatticeBody, ProductBody, geometric_variance, roomy
+from tightdp.exact.lattice_bodies import DiamondBody
+from tightdp.exact.lattice_body import BoxBody, LatticeBody, ProductBody, geometric_variance, roomy
 from tightdp.exact.lattice_histograms import HistogramBody
 from tightdp.noise.gaussian_tails import sure_multiple
 from tightdp.noise.gaussian_vectors import GaussianVector

@@ -18,8 +18,8 @@ from tightdp.data.class_moments import GroupMoments
 from tightdp.data.public_rows import Images
 from tightdp.design.designs import Design, design_noise
 from tightdp.errors import FloatArray, exact_amount, fail
-from tightdp.exact.lattice_bodies import BoxBody, DiamondBody
-from tightdp.exact.lattice_body import LatticeBody, ProductBody
+from tightdp.exact.lattice_bodies import DiamondBody
+from tightdp.exact.lattice_body import BoxBody, LatticeBody, ProductBody
 from tightdp.exact.lattice_moments import RecordBody
 from tightdp.exact.lattice_optional import OptionalRecordBody
 from tightdp.exact.rejection import LEAST_SHARE

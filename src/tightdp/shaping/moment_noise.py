@@ -16,16 +16,15 @@ from tightdp.data.regression_moments import (
     measured,
 )
 from tightdp.errors import FloatArray, InfeasibleSamplingError, check_choice, fail
-from tightdp.geometry import orders
 from tightdp.geometry.combine import Product, Scaled
 from tightdp.geometry.moment_bodies import MomentBody
 from tightdp.geometry.norm_balls import LpBall, NormBall
 from tightdp.geometry.nuclear_ball import MOST_SIZE
-from tightdp.geometry.ranking import LP_NAMES
 from tightdp.geometry.sensitivity import SensitivitySpace, certify_contains
-from tightdp.noise.knorm import KNormNoise
+from tightdp.noise import knorm
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.on_lattice import lattice_body, lattice_noise
+from tightdp.noise.ranking import LP_NAMES
 from tightdp.randomness import RandomSource
 from tightdp.schema import Interval, Schema
 from tightdp.shaping.reach import lattice_radius
@@ -77,11 +76,11 @@ class Part:
 
     def covariance(self, epsilon: Fraction) -> FloatArray:
         """Covariance of the noise on the scaled entries."""
-        return orders.covariance(self.ball, float(epsilon * self.share)).value
+        return knorm.covariance(self.ball, float(epsilon * self.share)).value
 
     def variances(self, epsilon: Fraction) -> FloatArray:
         """Its diagonal: of many entries, which are not correlated, all that is kept."""
-        return orders.variances(self.ball, float(epsilon * self.share))
+        return knorm.variances(self.ball, float(epsilon * self.share))
 
     def half_widths(
         self,
@@ -100,7 +99,7 @@ class Part:
 
         The lattice of the release is so fine beside the noise that the continuous law serves.
         """
-        return KNormNoise(self.ball, float(epsilon * self.share)).sample(size, rng=rng)
+        return knorm.KNormNoise(self.ball, float(epsilon * self.share)).sample(size, rng=rng)
 
     def law(self, noise: LatticeNoise | NuclearNoise) -> str:
         """The law of the integers, in words."""

@@ -10,10 +10,10 @@ import numpy as np
 
 from tightdp.data.regression_moments import RegressionMoments
 from tightdp.errors import FloatArray, fail
-from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import MEASURING_SEED
 from tightdp.geometry.nuclear_ball import NuclearBall, entry_moments
 from tightdp.geometry.nuclear_spectrum import replaced_spectrum, spectrum
+from tightdp.noise import knorm
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.noise.nuclear import Entry, NuclearNoise, matrices_like
 from tightdp.randomness import RandomSource, SeededSource
@@ -95,7 +95,7 @@ def matrix_reach(size: int, confidence: float, replaced: bool = False) -> float:
     draws = matrices_like(size, _DRAWS, SeededSource(MEASURING_SEED), replaced=replaced)
     ball, known = NuclearBall(size), replaced_spectrum if replaced else spectrum
     std = np.sqrt(np.diag(entry_moments(size, known(size))))
-    norm = orders.concentration_radius(ball, 1.0, confidence)
+    norm = knorm.concentration_radius(ball, 1.0, confidence)
     by_norm = norm * float((ball.bounding_box() / std).max())
     return min(by_norm, float((simultaneous(draws, std, confidence) / std).max()))
 

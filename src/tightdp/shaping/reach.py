@@ -24,8 +24,8 @@ import numpy as np
 
 from tightdp.errors import FloatArray
 from tightdp.exact.lattice_body import LatticeBody
-from tightdp.geometry import orders
 from tightdp.geometry.norm_balls import NormBall
+from tightdp.noise import knorm
 from tightdp.noise.lattice import LatticeNoise
 
 DRAWS = 10_000
@@ -112,7 +112,7 @@ def lattice_radius(
     miss = (1 - confidence) * math.exp(-excess)
     if miss < 2.0**-50:
         return by_levels
-    return min(by_levels, orders.concentration_radius(ball, epsilon, 1 - miss) + spread)
+    return min(by_levels, knorm.concentration_radius(ball, epsilon, 1 - miss) + spread)
 
 
 # --- linear forms of noise in the shape of a body ------------------------------------------------

@@ -18,8 +18,8 @@ from tightdp.data.public_rows import Images
 from tightdp.data.statistics import Statistic
 from tightdp.design.vector_law import VectorDesign
 from tightdp.errors import DimensionError, FloatArray, fail
-from tightdp.exact.lattice_bodies import BoxBody, DiamondBody, RoundBody
-from tightdp.exact.lattice_body import LatticeBody
+from tightdp.exact.lattice_bodies import DiamondBody, RoundBody
+from tightdp.exact.lattice_body import BoxBody, LatticeBody
 from tightdp.noise.lattice import LatticeNoise
 from tightdp.shaping.ball_noise import farthest_at_most
 from tightdp.shaping.coordinate_noise import DESIGN_STEPS, check_paid

@@ -12,15 +12,9 @@ import numpy as np
 from tightdp.errors import check_choice, check_filled, check_within, fail
 from tightdp.geometry.containment import Containment, GaugeRange, containment
 from tightdp.geometry.norm_balls import LpBall, NormBall
-from tightdp.geometry.orders import (
-    Estimate,
-    conditional_variance,
-    covariance,
-    entropy,
-    expected_loss,
-    volume_order,
-)
+from tightdp.geometry.orders import volume_order
 from tightdp.geometry.sensitivity import Sensitivity, SensitivitySpace, check_space
+from tightdp.noise.knorm import Estimate, conditional_variance, covariance, entropy, expected_loss
 from tightdp.parameters import tells_arguments
 from tightdp.printed import (
     html_notes,
