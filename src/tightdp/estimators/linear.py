@@ -27,8 +27,8 @@ from tightdp.printed import Covers
 from tightdp.release import Release
 
 _ENDLESS = (
-    "an interval has no ends where noise hides how features vary: more rows, a larger epsilon or "
-    "bounds that they fill would help"
+    "an interval has no ends where noise hides how features vary: leave out a column that fills "
+    "little of its bounds or hardly differs from another; more rows or a larger epsilon help, too"
 )
 _MUCH_LONGER = 1.6  # times: from there on a share of epsilon for the size of errors is worth a try
 
@@ -173,7 +173,8 @@ class LinearRegression(RegressorMixin, WithCoefficients[LeastSquares]):  # type:
         matters: a level that two rows have, and errors that two rows carry, are not covered, and
         errors that fewer than some twenty rows carry may be missed in up to a tenth of tables.
         Where noise hides how features vary, as those do that fill a small part of their bounds,
-        the slope may be anything, and its interval has no ends.
+        the slope may be anything, and its interval has no ends; nor have those of columns of which
+        the hidden one may be a small copy.
 
         Parameters
         ----------

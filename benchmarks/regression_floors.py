@@ -1,10 +1,11 @@
-"""What it costs to lose to no peer where slopes are short.
+r"""Floors under linear regressions: what it costs to lose to no peer, and what has no ends.
 
-    python benchmarks/peer_floors.py [--draws 300]
+    python benchmarks/regression_floors.py [--draws 300] [--part peers | ends]
 
-Whoever says next to 0 has next to no error where slopes are next to 0, and one gradient step does.
-So a default that is to have no more error than any peer, whatever the slopes are, must shrink short
-slopes as much, and then it shrinks longer ones, too. How much that costs is bounded from below.
+**Short slopes.** Whoever says next to 0 has next to no error where slopes are next to 0, and one
+gradient step does. So a default that is to have no more error than any peer, whatever the slopes
+are, must shrink short slopes as much, and then it shrinks longer ones, too. How much that costs is
+bounded from below.
 
 A rule is given more than any release says: the covariances of the features, exactly, and their
 products with the target with the noise that the default's release has. Columns are independent, of
@@ -16,6 +17,15 @@ rotations does not raise its largest error). For a prior w on lengths the least 
 is a lower bound on the largest ratio to what is allowed, and the priors tried are moved to where
 the rule does worst. Errors are root mean squares, over all directions for what is bounded, and over
 tables and draws for the default and its peers.
+
+**No ends.** Let the moments of the features be G, and e a direction. In a world in which they are
+G' with G' e = 0 lines may be as steep along e as they like, and an interval of level 1 - alpha has
+no upper end there with a chance of 1 - alpha at least. The least distance of G' from G, in standard
+deviations of the noise of what is released of them, is d with :math:`d^2 = \\min_e (Ge)' S(e)^{-1}
+(Ge)`, S(e) the covariance of the noise times e. A test of G' against G at level alpha, the noise
+taken to be normal, accepts G' with a chance of at least Phi(z - d) if G is true, z the quantile of
+the normal law at 1 - alpha (Neyman and Pearson, 1933). So often must any interval that holds
+1 - alpha in both worlds have no upper end, whatever it is made of.
 """
 
 from __future__ import annotations
@@ -26,7 +36,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 from regression_grid import DESIGNS, FRESH, LATEST, Design, mechanism, noisy, peers, slopes_of
+from scipy.optimize import minimize
 from scipy.special import ive
+from scipy.stats import norm
 
 from tightdp.mechanisms.linear_fit import LinearFit
 
@@ -113,10 +125,27 @@ class Shrinkers:
         return low
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draws", type=int, default=300)
-    draws = parser.parse_args().draws
+def without_an_end(design: Design, epsilon: float, alpha: float = 0.05) -> tuple[float, float]:
+    """The least distance d, and how often an interval must have no upper end."""
+    rng = np.random.default_rng(1)
+    G = np.mean([design.draw(design.rows, rng) for _ in range(20)], axis=0)[:-1, :-1]
+    found = mechanism(design, epsilon)
+    drawn = found.moments.simulate(3_000, rng=3) / design.rows
+    noise = found.statistic.noise_matrices(drawn)[:, :-1, :-1]
+
+    def square(direction: Array) -> float:
+        e = direction / np.linalg.norm(direction)
+        apart = noise @ e
+        S = apart.T @ apart / len(apart) + 1e-12 * np.eye(len(e))
+        return float((G @ e) @ np.linalg.solve(S, G @ e))
+
+    starts = [*np.linalg.eigh(G)[1].T[:3], *rng.standard_normal((3, len(G)))]
+    least = min(minimize(square, start, method="BFGS").fun for start in starts)
+    distance = float(np.sqrt(least))
+    return distance, float(norm.cdf(norm.ppf(1 - alpha) - distance))
+
+
+def peer_rows(draws: int) -> None:
     print(
         "| setting | epsilon | default over best peer, slopes of length "
         + " | ".join(f"{length:g}" for length in LENGTHS)
@@ -132,6 +161,25 @@ def main() -> None:
         cells += [f"{rules.least_worst(other):.2f}"]
         cells += [f"{rules.price(own, other, start):.2f}" for start in (0.1, 0.05)]
         print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def end_rows() -> None:
+    print("| setting | epsilon | distance | no upper end, at least |\n|---|---|---|---|")
+    for name, design in DESIGNS.items():
+        for epsilon in design.epsilons:
+            distance, share = without_an_end(design, epsilon)
+            print(f"| {name} | {epsilon:g} | {distance:.2f} | {share:.2f} |", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", type=int, default=300)
+    parser.add_argument("--part", choices=("peers", "ends"))
+    asked = parser.parse_args()
+    if asked.part != "ends":
+        peer_rows(asked.draws)
+    if asked.part != "peers":
+        end_rows()
 
 
 if __name__ == "__main__":
