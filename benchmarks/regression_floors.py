@@ -21,7 +21,7 @@ tables and draws for the default and its peers.
 **No ends.** Let the moments of the features be G, and e a direction. In a world in which they are
 G' with G' e = 0 lines may be as steep along e as they like, and an interval of level 1 - alpha has
 no upper end there with a chance of 1 - alpha at least. The least distance of G' from G, in standard
-deviations of the noise of what is released of them, is d with :math:`d^2 = \\min_e (Ge)' S(e)^{-1}
+deviations of the noise of what is released of them, is d with :math:`d^2 = \min_e (Ge)' S(e)^{-1}
 (Ge)`, S(e) the covariance of the noise times e. A test of G' against G at level alpha, the noise
 taken to be normal, accepts G' with a chance of at least Phi(z - d) if G is true, z the quantile of
 the normal law at 1 - alpha (Neyman and Pearson, 1933). So often must any interval that holds
