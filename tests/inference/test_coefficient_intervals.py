@@ -1,8 +1,10 @@
 """Candidates for coefficients lie around the coefficients."""
 
 import numpy as np
+import pytest
 
 import tightdp as tdp
+from tightdp.inference import coefficient_intervals
 from tightdp.inference.coefficient_intervals import Wanted, candidates, quantile_intervals
 from tightdp.mechanisms.least_squares import LeastSquares
 from tightdp.mechanisms.linear_fit import LinearFit
@@ -94,3 +96,34 @@ def test_a_variance_of_errors_that_noise_hides_is_not_taken_for_none(seed):
         low, high = quantile_intervals(found.values, 0.2)[1]
         held += low <= 0 <= high
     assert held >= 0.8 * tables - 2 * np.sqrt(0.8 * 0.2 * tables)
+
+
+@pytest.mark.parametrize("rare", [0, 2], ids=["the first", "another"])
+def test_a_rare_level_costs_no_other_coefficient_its_ends(rare, seed, monkeypatch):
+    """Three rows of five thousand: noise hides how many they are, and so what they have in common;
+    nothing else. Their own coefficient has no ends."""
+    levels, rows, tables = ["a", "b", "c", "d"], 5_000, 12
+    facts = {"k": tdp.Category(levels), "x": tdp.Interval(-1, 1), "y": tdp.Interval(-1, 1)}
+    line = LeastSquares(tdp.Schema(facts, rows=rows), ["k", "x"], "y", epsilon=1)
+    own = [1, 2, 3] if rare == 0 else [rare]  # all levels are differences from the first
+
+    def found():
+        held, endless = [], []
+        for k in range(tables):
+            rng = np.random.default_rng([seed, k])
+            places = rng.choice([place for place in range(4) if place != rare], rows)
+            places[:3] = rare
+            x = rng.uniform(-1, 1, rows)
+            y = np.clip(0.3 * x + 0.1 * places + 0.1 * rng.standard_normal(rows), -1, 1)
+            table = {"k": np.array(levels)[places], "x": x, "y": y}
+            ends = line.fit(line.release(table, rng=100 * seed + k)).intervals(0.05)
+            held.append(ends[-1, 0] <= 0.3 <= ends[-1, 1])
+            endless.append(np.isinf(ends).all(axis=1))
+        return np.mean(held), np.mean(endless, axis=0)
+
+    held, endless = found()
+    assert held > 0.95 - 4 * np.sqrt(0.95 * 0.05 / tables)
+    assert endless[own].min() > 0.9
+    assert endless[-1] == 0
+    monkeypatch.setattr(coefficient_intervals, "_HIDDEN", 0.0)  # the fault: levels are as columns
+    assert found()[1][-1] > 0.2
