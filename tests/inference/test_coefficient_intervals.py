@@ -94,3 +94,36 @@ def test_a_variance_of_errors_that_noise_hides_is_not_taken_for_none(seed):
         low, high = quantile_intervals(found.values, 0.2)[1]
         held += low <= 0 <= high
     assert held >= 0.8 * tables - 2 * np.sqrt(0.8 * 0.2 * tables)
+
+
+def slopes_beside_a_rare_level(corner, seed, tables=60):
+    """Intervals of the slope .3 of a number beside a category with a level that noise hides.
+
+    Rows of the level lie two lower, and if ``corner`` at one end of the number.
+    """
+    facts = {"a": tdp.Interval(-1, 1), "g": tdp.Category(["most", "few"], other="most")}
+    schema = tdp.Schema({**facts, "y": tdp.Interval(-2, 2)}, rows=5_000)
+    line = LeastSquares(schema, list(facts), "y", epsilon=1)
+    rng = np.random.default_rng(seed)
+    noise = line.moments.simulate(tables, rng=seed) / schema.rows
+    found = []
+    for drawn in line.statistic.noise_matrices(noise):
+        few = rng.random(schema.rows) < 0.01
+        a = rng.uniform(-1, 1, schema.rows)
+        a = np.where(few & corner, 1.0, a)
+        y = 0.3 * a - 2 * few + 0.05 * rng.standard_normal(schema.rows)
+        z = np.column_stack([np.ones(len(a)), a, few, np.clip(y, -2, 2) / 2])
+        fit = LinearFit(line, z.T @ z / len(z) + drawn)
+        found.append(fit.intervals(0.05, assume="equal variance")[1])
+    return np.array(found)
+
+
+def test_a_level_that_noise_hides_counts_in_other_slopes_no_more_than_it_can(seed):
+    """What is released of the products of its indicator bounds by how much its rows move other
+    slopes: with the most that its rows may be, all at the end of the number, intervals were twice
+    as long."""
+    low, high = slopes_beside_a_rare_level(True, seed).T
+    assert np.mean((low <= 0.3) & (high >= 0.3)) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / len(low))
+    low, high = slopes_beside_a_rare_level(False, seed).T
+    assert np.mean((low <= 0.3) & (high >= 0.3)) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / len(low))
+    assert np.median(high - low) < 0.25

@@ -211,6 +211,8 @@ class _Equations:
         By how much a clamp has moved targets on average, with noise.
     hidden : array, shape (levels, p)
         What has the value 1 in the rows of a level that noise hides, and 0 in others.
+    products : array, shape (p, levels)
+        Those of z with these, as they were released, with the ridge.
     share : float
         The most that these rows are of all.
     """
@@ -219,6 +221,7 @@ class _Equations:
     inverse: FloatArray
     moved: float
     hidden: FloatArray
+    products: FloatArray
     share: float
     wanted: Wanted
 
@@ -231,11 +234,12 @@ class _Equations:
         if wanted.shift is not None:
             hidden = hidden[:, 1:]
         ridge = np.append(np.zeros(len(own) - 1 - len(wanted.ridge)), wanted.ridge)
-        G = own[:-1, :-1] + np.diag(ridge) + hidden.T @ (most[:, None] * hidden)
-        value, vector = np.linalg.eigh(G)
+        G = own[:-1, :-1] + np.diag(ridge)
+        value, vector = np.linalg.eigh(G + hidden.T @ (most[:, None] * hidden))
         least = _LEAST * float(np.sqrt(np.mean(drawn[:, :-1, :-1] ** 2))) + _LEAST_SIGMA
         inverse = (vector / np.maximum(value, least)) @ vector.T
-        return cls(own, inverse, float(M[0, 0]) - 1, hidden, float(most.sum()), wanted)
+        share = float(most.sum())
+        return cls(own, inverse, float(M[0, 0]) - 1, hidden, G @ hidden.T, share, wanted)
 
     @property
     def line(self) -> FloatArray:
@@ -384,7 +388,7 @@ class _Sums:
         chance = np.tile(rng.normal((len(own), _ERRORS)), 2)[:, :, None]
         error *= self._scales(moves, sigma, rows, rng).long_tails(chance)
         values = self.value - (moves[:, None, :] + error) / left[:, None, :]
-        room = np.where(told, self._room(noise[:, 0, 0]) / left, np.inf)
+        room = np.where(told, self._room(noise[:, 0, 0], own) / left, np.inf)
         return (
             values.reshape(-1, values.shape[2]),
             self.value - moves,
@@ -396,7 +400,7 @@ class _Sums:
         """Root mean squares of the influences."""
         return np.asarray(np.sqrt((self.root**2).sum(axis=1)))
 
-    def _room(self, noise: FloatArray) -> FloatArray:
+    def _room(self, noise: FloatArray, own: FloatArray) -> FloatArray:
         """How far a clamp can have moved sums, and the rows of levels that noise hides."""
         wanted, equations = self.equations.wanted, self.equations
         most = largest_sizes(self.influences, wanted.levels)
@@ -404,7 +408,12 @@ class _Sums:
         room = most * clamped
         if np.isfinite(wanted.farthest):
             room = np.minimum(room, self.spread * np.sqrt(clamped * wanted.farthest))
-        return np.asarray(room + most * equations.share * equations.largest_error())
+        if not equations.share:
+            return np.asarray(room)
+        # of a unit that is added to the errors of every level
+        first = self.u.T @ equations.products
+        reached = np.abs(first - (self.u.T @ own[:, :-1, :-1]) @ equations.hidden.T).sum(axis=2)
+        return room + np.minimum(reached, most * equations.share) * equations.largest_error()
 
     def _scales(
         self, moves: FloatArray, sigma: FloatArray, rows: int, rng: RandomSource
