@@ -127,3 +127,18 @@ def test_a_level_that_noise_hides_counts_in_other_slopes_no_more_than_it_can(see
     low, high = slopes_beside_a_rare_level(False, seed).T
     assert np.mean((low <= 0.3) & (high >= 0.3)) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / len(low))
     assert np.median(high - low) < 0.25
+
+
+def test_a_contrast_of_levels_that_noise_hides_is_unknown_in_any_units(seed):
+    """Its weights are small where the target's units are: they were taken for rounding, and
+    contrasts of levels of a few rows had p-values."""
+    rng, rows, top = np.random.default_rng(seed), 5_000, 1e-10
+    levels = np.array(["most", "few", "fewer"])
+    facts = {"x": tdp.Interval(-1, 1), "g": tdp.Category([*levels], other="most")}
+    schema = tdp.Schema({**facts, "y": tdp.Interval(-top, top)}, rows=rows)
+    line = LeastSquares(schema, list(facts), "y", epsilon=1)
+    table = {"x": rng.uniform(-1, 1, rows), "g": levels[np.repeat([0, 1, 2], [4_996, 2, 2])]}
+    fit = line.fit(line.release({**table, "y": 0.1 * top * rng.standard_normal(rows)}, rng=seed))
+    for weights in (np.array([[0.0, 0.0, 1.0, -1.0]]), np.array([[0.0, 0.0, 1e-20, -1e-20]])):
+        assert np.isinf(fit.sums(weights)[1]).all()
+    assert np.isfinite(fit.sums(np.array([[1.0, 0.2, 0.0, 0.0]]))[1]).mean() > 0.9

@@ -361,6 +361,7 @@ class _Sums:
         most = np.sqrt(np.mean((apart @ u) ** 2, axis=0))
         drift = np.clip(_drift(equations, own, u, h), -most, most)
         value, vector = np.linalg.eigh(positive)
+        counted = np.abs(weights @ equations.hidden.T).max(axis=1, initial=0.0)
         return cls(
             equations,
             u,
@@ -368,7 +369,7 @@ class _Sums:
             weights @ equations.line - drift,
             u.T @ (vector * np.sqrt(np.maximum(value, 0.0))),
             equations.influences(u),
-            np.asarray(np.abs(weights @ equations.hidden.T).max(axis=1, initial=0.0) > _ROUNDING),
+            np.asarray(counted > _ROUNDING * np.abs(weights).max(axis=1)),  # in any units
         )
 
     def solved(
