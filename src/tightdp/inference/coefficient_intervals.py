@@ -207,6 +207,8 @@ class _Equations:
         Of z and the target. A square of the target that is not known is the most that it can be.
     inverse : array, shape (p, p)
         Of those of z, with the ridge, made positive.
+    least : float
+        What a direction's variance is, where noise leaves less.
     moved : float
         By how much a clamp has moved targets on average, with noise.
     hidden : array, shape (levels, p)
@@ -219,6 +221,7 @@ class _Equations:
 
     M: FloatArray
     inverse: FloatArray
+    least: float
     moved: float
     hidden: FloatArray
     products: FloatArray
@@ -238,8 +241,8 @@ class _Equations:
         value, vector = np.linalg.eigh(G + hidden.T @ (most[:, None] * hidden))
         least = _LEAST * float(np.sqrt(np.mean(drawn[:, :-1, :-1] ** 2))) + _LEAST_SIGMA
         inverse = (vector / np.maximum(value, least)) @ vector.T
-        share = float(most.sum())
-        return cls(own, inverse, float(M[0, 0]) - 1, hidden, G @ hidden.T, share, wanted)
+        clamped, share = float(M[0, 0]) - 1, float(most.sum())
+        return cls(own, inverse, least, clamped, hidden, G @ hidden.T, share, wanted)
 
     @property
     def line(self) -> FloatArray:
@@ -422,8 +425,11 @@ class _Sums:
         """Sampling errors of sums over those of equal variance: the least that is known to hold."""
         equations, wanted = self.equations, self.equations.wanted
         shape, freedom = moves.shape, rows - self.influences.shape[1]
-        if wanted.equal_variance:
+        if wanted.equal_variance and not wanted.ridge.any():
             return ErrorScales.even(shape, freedom)
+        if wanted.equal_variance:
+            factor = np.sqrt(1 + self._pulled(sigma))
+            return ErrorScales(factor, rows / factor**2 - self.influences.shape[1])
         ceiling = equations.largest_error() / sigma
         scales = bounded_scales(self.influences[None], self.spread[None], ceiling, rows)
         if wanted.sizes is None:
@@ -443,6 +449,25 @@ class _Sums:
         even = np.maximum(self.spread * sigma[:, None], _TINY)
         known = known_scales(self.influences[None], even, lines, rows, roots)
         return least_scales(scales, known, even, told)
+
+    def _pulled(self, sigma: FloatArray) -> FloatArray:
+        """The most that what a ridge takes from the line adds to squares of sampling errors.
+
+        Errors about the line that is left are larger where rows lie far along what was taken.
+        """
+        equations = self.equations
+        value, vector = np.linalg.eigh(equations.positive())
+        ridge = np.append(
+            np.zeros(len(value) - len(equations.wanted.ridge)), equations.wanted.ridge
+        )
+        taken = vector @ (
+            (ridge * equations.estimate) @ vector / np.maximum(value, equations.least)
+        )
+        square = np.minimum(value @ (taken @ vector) ** 2 / sigma**2, 1.0)[:, None]
+        levels = equations.wanted.levels
+        influence = largest_sizes(self.influences, levels) / np.maximum(self.spread, _TINY)
+        farthest = float(largest_sizes(equations.influences(taken[:, None]), levels)[0])
+        return np.minimum(influence**2 * square, (farthest / sigma[:, None]) ** 2)
 
 
 def _drift(equations: _Equations, noise: FloatArray, u: FloatArray, h: FloatArray) -> FloatArray:
