@@ -238,13 +238,13 @@ def test_intervals_of_wide_tables_run_on_one_thread(seed, monkeypatch):
     info = pytest.importorskip("threadpoolctl").threadpool_info
     model = LinearRegression(bounds=BOUNDS, random_state=seed)
     model.fit(*algorithm_4(np.random.default_rng(seed), 500))
-    seen, plain = [], coefficient_intervals.cholesky_factors
+    seen, plain = [], coefficient_intervals._along
 
-    def watched(matrices):
+    def watched(*matrices):
         seen.extend(pool["num_threads"] for pool in info() if pool["user_api"] == "blas")
-        return plain(matrices)
+        return plain(*matrices)
 
-    monkeypatch.setattr(coefficient_intervals, "cholesky_factors", watched)
+    monkeypatch.setattr(coefficient_intervals, "_along", watched)
     with pytest.importorskip("threadpoolctl").threadpool_limits(2, "blas"):
         model.conf_int()
     assert seen
