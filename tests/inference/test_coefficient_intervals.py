@@ -127,3 +127,103 @@ def test_a_rare_level_costs_no_other_coefficient_its_ends(rare, seed, monkeypatc
     assert endless[-1] == 0
     monkeypatch.setattr(coefficient_intervals, "_HIDDEN", 0.0)  # the fault: levels are as columns
     assert found()[1][-1] > 0.2
+
+
+def slopes_beside_a_rare_level(corner, seed, tables=60):
+    """Intervals of the slope .3 of a number beside a category with a level that noise hides.
+
+    Rows of the level lie two lower, and if ``corner`` at one end of the number.
+    """
+    facts = {"a": tdp.Interval(-1, 1), "g": tdp.Category(["most", "few"], other="most")}
+    schema = tdp.Schema({**facts, "y": tdp.Interval(-2, 2)}, rows=5_000)
+    line = LeastSquares(schema, list(facts), "y", epsilon=1)
+    rng = np.random.default_rng(seed)
+    noise = line.moments.simulate(tables, rng=seed) / schema.rows
+    found = []
+    for drawn in line.statistic.noise_matrices(noise):
+        few = rng.random(schema.rows) < 0.01
+        a = rng.uniform(-1, 1, schema.rows)
+        a = np.where(few & corner, 1.0, a)
+        y = 0.3 * a - 2 * few + 0.05 * rng.standard_normal(schema.rows)
+        z = np.column_stack([np.ones(len(a)), a, few, np.clip(y, -2, 2) / 2])
+        fit = LinearFit(line, z.T @ z / len(z) + drawn)
+        found.append(fit.intervals(0.05, assume="equal variance")[1])
+    return np.array(found)
+
+
+def test_a_level_that_noise_hides_counts_in_other_slopes_no_more_than_it_can(seed):
+    """What is released of the products of its indicator bounds by how much its rows move other
+    slopes: with the most that its rows may be, all at the end of the number, intervals were twice
+    as long."""
+    low, high = slopes_beside_a_rare_level(True, seed).T
+    assert np.mean((low <= 0.3) & (high >= 0.3)) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / len(low))
+    low, high = slopes_beside_a_rare_level(False, seed).T
+    assert np.mean((low <= 0.3) & (high >= 0.3)) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / len(low))
+    assert np.median(high - low) < 0.25
+
+
+def test_a_contrast_of_levels_that_noise_hides_is_unknown_in_any_units(seed):
+    """Its weights are small where the target's units are: they were taken for rounding, and
+    contrasts of levels of a few rows had p-values."""
+    rng, rows, top = np.random.default_rng(seed), 5_000, 1e-10
+    levels = np.array(["most", "few", "fewer"])
+    facts = {"x": tdp.Interval(-1, 1), "g": tdp.Category([*levels], other="most")}
+    schema = tdp.Schema({**facts, "y": tdp.Interval(-top, top)}, rows=rows)
+    line = LeastSquares(schema, list(facts), "y", epsilon=1)
+    table = {"x": rng.uniform(-1, 1, rows), "g": levels[np.repeat([0, 1, 2], [4_996, 2, 2])]}
+    fit = line.fit(line.release({**table, "y": 0.1 * top * rng.standard_normal(rows)}, rng=seed))
+    for weights in (np.array([[0.0, 0.0, 1.0, -1.0]]), np.array([[0.0, 0.0, 1e-20, -1e-20]])):
+        assert np.isinf(fit.sums(weights)[1]).all()
+    assert np.isfinite(fit.sums(np.array([[1.0, 0.2, 0.0, 0.0]]))[1]).mean() > 0.9
+
+
+def test_a_ridge_leaves_errors_of_unequal_variance(seed):
+    """Rows of a level that the ridge has pulled to the others lie off the line together, and their
+    number varies: 95 % intervals of its coefficient held a half of them."""
+    rows, share, alpha, tables = 3_000, 0.01, 100.0, 80
+    facts = {"x": tdp.Interval(-1, 1), "g": tdp.Category(["most", "few"], other="most")}
+    schema = tdp.Schema({**facts, "y": tdp.Interval(-1, 1)}, rows=rows)
+    line = LeastSquares(schema, list(facts), "y", epsilon=100, alpha=alpha)
+    G = np.array([[1, 0, share], [0, 1 / 3, 0], [share, 0, share]])
+    pull = np.diag([0, alpha / rows, alpha / rows])
+    truth = np.linalg.solve(G + pull, G @ [0, 0.3, 0.5])
+    rng = np.random.default_rng(seed)
+    noise = line.moments.simulate(tables, rng=seed) / rows
+    held = []
+    for drawn in line.statistic.noise_matrices(noise):
+        few, x = rng.random(rows) < share, rng.uniform(-1, 1, rows)
+        y = 0.3 * x + 0.5 * few + 0.1 * rng.standard_normal(rows)
+        z = np.column_stack([np.ones(rows), x, few, y])
+        found = LinearFit(line, z.T @ z / rows + drawn)
+        low, high = found.intervals(0.05, assume="equal variance").T
+        held.append((low <= truth) & (truth <= high))
+    assert np.mean(held, axis=0).min() > 0.95 - 4 * np.sqrt(0.95 * 0.05 / tables)
+
+
+def test_where_a_hidden_column_has_no_ends_others_have_none(seed, monkeypatch):
+    """Half of what a narrow column varies is a copy of a wide one: 99 % intervals of the wide one
+    held 0.95 of the slopes, and had ends beside a slope that may have been anything."""
+    rows, tables, slopes = 20_000, 60, np.array([0.0, 15.0])
+    schema = tdp.Schema(dict.fromkeys("aby", tdp.Interval(-1, 1)), rows=rows)
+    line, rng = LeastSquares(schema, ["a", "b"], "y", epsilon=0.25), np.random.default_rng(seed)
+    released = []
+    for drawn in line.statistic.noise_matrices(line.moments.simulate(tables, rng=seed) / rows):
+        x = rng.uniform(-1, 1, (rows, 2)) @ [[1, 0.01], [0, 0.01]]
+        y = np.clip(x @ slopes + 0.05 * rng.standard_normal(rows), -1, 1)
+        z = np.column_stack([np.ones(rows), x, y])
+        released.append(z.T @ z / rows + drawn)
+
+    def ends():
+        fits = [LinearFit(line, M).intervals(0.01, assume="equal variance")[1:] for M in released]
+        return np.array(fits)
+
+    found = ends()
+    held = ((found[..., 0] <= slopes) & (slopes <= found[..., 1])).mean(axis=0)
+    assert held.min() > 0.99 - 4 * np.sqrt(0.99 * 0.01 / tables)
+    endless = np.isinf(found).all(axis=2)
+    assert endless[:, 1].mean() > 0.5
+    assert endless[endless[:, 1], 0].all()
+    none = (np.zeros((3, 0)), np.zeros((0, 3)))
+    monkeypatch.setattr(coefficient_intervals, "_most_hidden", lambda *_: none)  # the fault
+    endless = np.isinf(ends()).all(axis=2)
+    assert not endless[endless[:, 1], 0].all()

@@ -28,9 +28,10 @@ is taken off (:func:`_drift`). Data are not touched again, so nothing is spent.
 **No ends.** A draw in which :math:`1 - u \cdot N_G h` is not positive says that features need not
 vary in that direction, for all that the noise tells; a line may be as steep as it likes there. So
 it allows everything: where more draws than the level allows do, the interval has no ends, as it
-must for a ratio whose denominator may be 0 (Gleser and Hwang, 1987). Coefficients of other columns
-may lose theirs, too: a column that noise hides may be a copy of another on a smaller scale, with a
-slope that makes up for it. Not so a *level* that noise hides. Its rows are few, whatever else they
+must for a ratio whose denominator may be 0 (Gleser and Hwang, 1987). Where that is the slope of a
+numeric column, other coefficients lose theirs, too: a column that noise hides may be a copy of
+another on a smaller scale, with a slope that makes up for it. So what the column that noise hides
+most allows, all allow. Not so a *level* that noise hides. Its rows are few, whatever else they
 share: its own mean is unknown, and other coefficients are moved by no more than these rows can
 move them, which is counted.
 
@@ -131,6 +132,12 @@ class Wanted:
     levels: Sequence[range] = ()
 
     @property
+    def numeric(self) -> NDArray[np.int64]:
+        """Places of the features that are no levels, from 0 on."""
+        of_levels = [place - 1 for places in self.levels for place in places]
+        return np.setdiff1d(np.arange(len(self.ridge)), of_levels)
+
+    @property
     def largest_square(self) -> float:
         """The most that the square of a target can be, about the point that the line passes."""
         return 1.0 if self.shift is None else (1 + abs(float(self.shift[-1]))) ** 2
@@ -207,18 +214,24 @@ class _Equations:
         Of z and the target. A square of the target that is not known is the most that it can be.
     inverse : array, shape (p, p)
         Of those of z, with the ridge, made positive.
+    least : float
+        What a direction's variance is, where noise leaves less.
     moved : float
         By how much a clamp has moved targets on average, with noise.
     hidden : array, shape (levels, p)
         What has the value 1 in the rows of a level that noise hides, and 0 in others.
+    products : array, shape (p, levels)
+        Those of z with these, as they were released, with the ridge.
     share : float
         The most that these rows are of all.
     """
 
     M: FloatArray
     inverse: FloatArray
+    least: float
     moved: float
     hidden: FloatArray
+    products: FloatArray
     share: float
     wanted: Wanted
 
@@ -231,11 +244,12 @@ class _Equations:
         if wanted.shift is not None:
             hidden = hidden[:, 1:]
         ridge = np.append(np.zeros(len(own) - 1 - len(wanted.ridge)), wanted.ridge)
-        G = own[:-1, :-1] + np.diag(ridge) + hidden.T @ (most[:, None] * hidden)
-        value, vector = np.linalg.eigh(G)
+        G = own[:-1, :-1] + np.diag(ridge)
+        value, vector = np.linalg.eigh(G + hidden.T @ (most[:, None] * hidden))
         least = _LEAST * float(np.sqrt(np.mean(drawn[:, :-1, :-1] ** 2))) + _LEAST_SIGMA
         inverse = (vector / np.maximum(value, least)) @ vector.T
-        return cls(own, inverse, float(M[0, 0]) - 1, hidden, float(most.sum()), wanted)
+        clamped, share = float(M[0, 0]) - 1, float(most.sum())
+        return cls(own, inverse, least, clamped, hidden, G @ hidden.T, share, wanted)
 
     @property
     def line(self) -> FloatArray:
@@ -335,6 +349,8 @@ class _Sums:
     influences : array, shape (sums, q + 1)
     unknown : array, shape (sums,)
         Whether a sum counts a level that noise hides.
+    veiled : arrays, shape (p, 1) and (1, p)
+        u and h of the numeric column that noise hides most; none where all are levels.
     """
 
     equations: _Equations
@@ -344,6 +360,7 @@ class _Sums:
     root: FloatArray
     influences: FloatArray
     unknown: NDArray[np.bool_]
+    veiled: tuple[FloatArray, FloatArray]
 
     @classmethod
     def of(cls, equations: _Equations, noise: FloatArray, rows: int, wanted: Wanted) -> _Sums:
@@ -352,11 +369,11 @@ class _Sums:
         apart = equations.apart(own, equations.line)
         sigma = float(np.mean(equations.variances(own, rows)))
         S = apart.T @ apart / len(apart) + sigma / rows * positive
-        u = equations.inverse @ weights.T
-        h = (equations.inverse @ S @ u / np.maximum((u * (S @ u)).sum(axis=0), _TINY)).T
+        u, h = _paths(equations, S, weights)
         most = np.sqrt(np.mean((apart @ u) ** 2, axis=0))
         drift = np.clip(_drift(equations, own, u, h), -most, most)
         value, vector = np.linalg.eigh(positive)
+        counted = np.abs(weights @ equations.hidden.T).max(axis=1, initial=0.0)
         return cls(
             equations,
             u,
@@ -364,7 +381,8 @@ class _Sums:
             weights @ equations.line - drift,
             u.T @ (vector * np.sqrt(np.maximum(value, 0.0))),
             equations.influences(u),
-            np.asarray(np.abs(weights @ equations.hidden.T).max(axis=1, initial=0.0) > _ROUNDING),
+            np.asarray(counted > _ROUNDING * np.abs(weights).max(axis=1)),  # in any units
+            _most_hidden(equations, S, own),
         )
 
     def solved(
@@ -375,7 +393,8 @@ class _Sums:
         own = _about(noise, wanted)
         moves = equations.apart(own, equations.line) @ self.u
         left = 1 - _along(self.u, own, self.h)
-        told = (left > 0) & ~self.unknown
+        seen = (_along(self.veiled[0], own, self.veiled[1]) < 1).all(axis=1, keepdims=True)
+        told = (left > 0) & seen & ~self.unknown
         left = np.where(told, left, 1.0)
         sigma = np.sqrt(equations.variances(own, rows))
         half = rng.normal((len(own), self.root.shape[1], _ERRORS)) / np.sqrt(rows)
@@ -384,7 +403,7 @@ class _Sums:
         chance = np.tile(rng.normal((len(own), _ERRORS)), 2)[:, :, None]
         error *= self._scales(moves, sigma, rows, rng).long_tails(chance)
         values = self.value - (moves[:, None, :] + error) / left[:, None, :]
-        room = np.where(told, self._room(noise[:, 0, 0]) / left, np.inf)
+        room = np.where(told, self._room(noise[:, 0, 0], own) / left, np.inf)
         return (
             values.reshape(-1, values.shape[2]),
             self.value - moves,
@@ -396,7 +415,7 @@ class _Sums:
         """Root mean squares of the influences."""
         return np.asarray(np.sqrt((self.root**2).sum(axis=1)))
 
-    def _room(self, noise: FloatArray) -> FloatArray:
+    def _room(self, noise: FloatArray, own: FloatArray) -> FloatArray:
         """How far a clamp can have moved sums, and the rows of levels that noise hides."""
         wanted, equations = self.equations.wanted, self.equations
         most = largest_sizes(self.influences, wanted.levels)
@@ -404,7 +423,12 @@ class _Sums:
         room = most * clamped
         if np.isfinite(wanted.farthest):
             room = np.minimum(room, self.spread * np.sqrt(clamped * wanted.farthest))
-        return np.asarray(room + most * equations.share * equations.largest_error())
+        if not equations.share:
+            return np.asarray(room)
+        # of a unit that is added to the errors of every level
+        first = self.u.T @ equations.products
+        reached = np.abs(first - (self.u.T @ own[:, :-1, :-1]) @ equations.hidden.T).sum(axis=2)
+        return room + np.minimum(reached, most * equations.share) * equations.largest_error()
 
     def _scales(
         self, moves: FloatArray, sigma: FloatArray, rows: int, rng: RandomSource
@@ -412,8 +436,11 @@ class _Sums:
         """Sampling errors of sums over those of equal variance: the least that is known to hold."""
         equations, wanted = self.equations, self.equations.wanted
         shape, freedom = moves.shape, rows - self.influences.shape[1]
-        if wanted.equal_variance:
+        if wanted.equal_variance and not wanted.ridge.any():
             return ErrorScales.even(shape, freedom)
+        if wanted.equal_variance:
+            factor = np.sqrt(1 + self._pulled(sigma))
+            return ErrorScales(factor, rows / factor**2 - self.influences.shape[1])
         ceiling = equations.largest_error() / sigma
         scales = bounded_scales(self.influences[None], self.spread[None], ceiling, rows)
         if wanted.sizes is None:
@@ -433,6 +460,41 @@ class _Sums:
         even = np.maximum(self.spread * sigma[:, None], _TINY)
         known = known_scales(self.influences[None], even, lines, rows, roots)
         return least_scales(scales, known, even, told)
+
+    def _pulled(self, sigma: FloatArray) -> FloatArray:
+        """The most that what a ridge takes from the line adds to squares of sampling errors.
+
+        Errors about the line that is left are larger where rows lie far along what was taken.
+        """
+        equations = self.equations
+        value, vector = np.linalg.eigh(equations.positive())
+        ridge = np.append(
+            np.zeros(len(value) - len(equations.wanted.ridge)), equations.wanted.ridge
+        )
+        taken = vector @ (
+            (ridge * equations.estimate) @ vector / np.maximum(value, equations.least)
+        )
+        square = np.minimum(value @ (taken @ vector) ** 2 / sigma**2, 1.0)[:, None]
+        levels = equations.wanted.levels
+        influence = largest_sizes(self.influences, levels) / np.maximum(self.spread, _TINY)
+        farthest = float(largest_sizes(equations.influences(taken[:, None]), levels)[0])
+        return np.minimum(influence**2 * square, (farthest / sigma[:, None]) ** 2)
+
+
+def _paths(equations: _Equations, S: FloatArray, weights: FloatArray) -> tuple[FloatArray, ...]:
+    """u and h of sums with these weights: see the top of this page."""
+    u = equations.inverse @ weights.T
+    return u, (equations.inverse @ S @ u / np.maximum((u * (S @ u)).sum(axis=0), _TINY)).T
+
+
+def _most_hidden(
+    equations: _Equations, S: FloatArray, noise: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """u and h of the numeric column whose slope noise may most easily have made up."""
+    places = len(equations.inverse) - len(equations.wanted.ridge) + equations.wanted.numeric
+    u, h = _paths(equations, S, np.eye(len(equations.inverse))[places])
+    most = np.argsort(-np.square(_along(u, noise, h)).mean(axis=0))[:1]
+    return u[:, most], h[most]
 
 
 def _drift(equations: _Equations, noise: FloatArray, u: FloatArray, h: FloatArray) -> FloatArray:
