@@ -126,9 +126,16 @@ class LinearFit:
         return replace(self, tilt=replace(self.tilt, moved=-np.inf), _drawn={})
 
     def noise_std(self, assume: str | None = None) -> FloatArray:
-        """Half the distance of the quantiles of the noise one sigma away."""
-        bare = self._in_user_units(self.candidates(assume).noise_only)
-        return np.subtract(*np.quantile(bare, [0.8413, 0.1587], axis=0)) / 2
+        """Half the distance of the quantiles of the noise one sigma away.
+
+        Infinite where as much of the noise as lies beyond one of them hides how features vary.
+        """
+        found = self.candidates(assume)
+        bare = self._in_user_units(found.noise_only)
+        lost = np.isinf(found.room[:: len(found.room) // len(bare)])
+        low = np.quantile(np.where(lost, -np.inf, bare), 0.1587, axis=0, method="lower")
+        high = np.quantile(np.where(lost, np.inf, bare), 0.8413, axis=0, method="higher")
+        return np.asarray((high - low) / 2)
 
     def candidates(self, assume: str | None = None) -> Candidates:
         """Scaled coefficients that the released moments are compatible with, simulated once."""
