@@ -112,7 +112,7 @@ class Shrinkers:
         return float(np.sqrt(best))
 
     def price(self, own: Array, other: Array, from_length: float) -> float:
-        """The least r: no error above SLACK times a peer's, and from a length on r times our own.
+        """The least r: no error above SLACK times a peer's, nor, from a length on, r times our own.
 
         To within 0.01; 1 where it costs nothing.
         """
