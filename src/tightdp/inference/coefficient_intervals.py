@@ -21,9 +21,11 @@ one t at which both sides are equal,
 .. math:: w \cdot \tilde\beta
     - u \cdot (N_c - N_G \tilde\beta + s) / (1 - u \cdot N_G h),
 
-and the ends of intervals are quantiles of these. Of one slope alone they are exact, however large
-the noise. With more, noise in the other columns makes slopes longer, by about its square; so much
-is taken off (:func:`_drift`). Data are not touched again, so nothing is spent.
+and the ends of intervals are quantiles of these. For a line of one coefficient they are exact in
+the noise, however large it is. With more (an intercept is one), the others are taken from the
+release, and noise in their columns makes slopes longer, by about its square; so much is taken off
+(:func:`_drift`). What intervals then hold is measured, not proved. Data are not touched again, so
+nothing is spent.
 
 **No ends.** A draw in which :math:`1 - u \cdot N_G h` is not positive says that features need not
 vary in that direction, for all that the noise tells; a line may be as steep as it likes there. So
